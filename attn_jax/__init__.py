@@ -1,0 +1,1 @@
+"""Attention mechanisms in JAX and Flax as composable, exact, fast values."""

@@ -1,0 +1,1 @@
+"""Ways of evaluating a rule, one file each."""

@@ -1,0 +1,1 @@
+"""Decoding: caches, search and scores."""

@@ -1,0 +1,1 @@
+"""What the weights say: measures and pictures."""

@@ -1,0 +1,1 @@
+"""Pure mathematics: functions and values on arrays; no Flax."""
