@@ -1,0 +1,157 @@
+"""One token after another: the most probable, or one drawn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from attn_jax.decode.hypotheses import (
+    SPECIALS,
+    Hypotheses,
+    Specials,
+    Step,
+    checked_limits,
+    checked_step,
+    take,
+    without,
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How tokens are drawn: by temperature first, then from the top k, then from the top p.
+
+    Args:
+      temperature: divides the logits; below 1 sharpens, above 1 flattens.
+      top_k: only the k most probable tokens are drawn; None draws from all.
+      top_p: only the fewest tokens whose probabilities reach p are drawn, and the most probable
+        always; None draws from all.
+
+    Raises:
+      ValueError: if a number is out of its range.
+
+    References: Fan et al. (2018) for top k; Holtzman et al. (2020) for top p.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(
+                f"expected temperature > 0, got {self.temperature}; 0 is greedy search"
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"expected top_k >= 1 or None, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"expected 0 < top_p <= 1 or None, got {self.top_p}")
+
+
+def greedy(
+    step: Step, cache: Any, limits: Array, *, length: int, specials: Specials = SPECIALS
+) -> Hypotheses:
+    """Takes the most probable token at each step.
+
+    Args:
+      step: one decoding step; see the module.
+      cache: what `step` reads and returns, for one hypothesis of each row.
+      limits: `b` int32, the most tokens a row's hypothesis may have, its end token included; what
+        is above `length` is cut to it, what is below 1 raised to it.
+      length: the most tokens of any hypothesis; the static size of the result.
+      specials: the ids that are not words.
+
+    Returns:
+      One hypothesis a row; its score is its log-probability.
+    """
+
+    def choose(logits: Array, t: Array) -> Array:
+        return lax.top_k(logits, 1)[1][..., 0]
+
+    return _one_by_one(choose, step, cache, limits, 1, length, specials)
+
+
+def sample(
+    step: Step,
+    cache: Any,
+    limits: Array,
+    rngs: Array,
+    options: Sample = Sample(),
+    *,
+    size: int = 1,
+    length: int,
+    specials: Specials = SPECIALS,
+) -> Hypotheses:
+    """Draws `size` sequences of each row from the model's distribution, as `options` shape it.
+
+    Args:
+      step, cache, limits, length, specials: as for :func:`greedy`, with `size` hypotheses of a row.
+      rngs: `b` typed keys, one a row, so that a row's draws are its own.
+      options: temperature, top k and top p.
+      size: how many sequences of each row.
+
+    Returns:
+      `size` hypotheses a row, in no order; scores are log-probabilities under the model as it is.
+    """
+
+    def draw(logits: Array, t: Array) -> Array:
+        return jax.vmap(lambda rng, row: _draw(jax.random.fold_in(rng, t), row, options))(
+            rngs, logits
+        )
+
+    return _one_by_one(draw, step, cache, limits, size, length, specials)
+
+
+def _one_by_one(
+    choose: Callable[[Array, Array], Array],
+    step: Step,
+    cache: Any,
+    limits: Array,
+    k: int,
+    length: int,
+    specials: Specials,
+) -> Hypotheses:
+    """Extends k independent hypotheses of each row by what `choose(logits: b k v, t)` picks."""
+    limits = checked_limits(limits, length)
+    shape = (limits.shape[0], k)
+
+    def going(carry: tuple) -> Array:
+        return ~jnp.all(carry[1])
+
+    def body(carry: tuple) -> tuple:
+        t, done, tokens, last, total, cache = carry
+        logits, cache = checked_step(step(last, cache), last)
+        picked = choose(without(logits, specials.pad, specials.bos), t)
+        picked = jnp.where(t + 1 >= limits[:, None], specials.eos, picked)
+        gained = jnp.take_along_axis(logits, picked[..., None], axis=-1)[..., 0]
+        total = total + jnp.where(done, 0.0, gained - jax.nn.logsumexp(logits, axis=-1))
+        tokens = tokens.at[:, :, t].set(jnp.where(done, specials.pad, picked))
+        return t + 1, done | (picked == specials.eos), tokens, picked, total, cache
+
+    start = (
+        jnp.int32(0),
+        jnp.zeros(shape, bool),
+        jnp.full((*shape, length), specials.pad, jnp.int32),
+        jnp.full(shape, specials.bos, jnp.int32),
+        jnp.zeros(shape, jnp.float32),
+        cache,
+    )
+    _, _, tokens, _, total, _ = lax.while_loop(going, body, start)
+    ends = jnp.argmax(tokens == specials.eos, axis=-1).astype(jnp.int32)
+    return Hypotheses(tokens, ends + 1, total, total)
+
+
+def _draw(rng: Array, logits: Array, options: Sample) -> Array:
+    """One token from each of `k v` logits."""
+    logits = logits / options.temperature
+    if options.top_k is None and options.top_p is None:
+        return jax.random.categorical(rng, logits)
+    size = logits.shape[-1]
+    values, ids = lax.top_k(logits, min(options.top_k or size, size))
+    if options.top_p is not None:
+        p = jax.nn.softmax(values, axis=-1)
+        values = jnp.where(jnp.cumsum(p, axis=-1) - p < options.top_p, values, -jnp.inf)
+    return take(ids, jax.random.categorical(rng, values)[:, None])[:, 0]

@@ -1,0 +1,23 @@
+"""Searching for a sequence: greedily, with a beam, or by sampling.
+
+Every search drives two pure functions and knows nothing of models:
+
+    step(tokens, cache) -> (logits, cache)    one token for each of k hypotheses of each of b rows
+    cache.select(parents) -> cache            hypothesis i of a row continues hypothesis parents[i]
+
+with `tokens, parents: b k` int32 and `logits: b k v`. The searches are traced whole, so the caller
+jits them together with whatever `step` closes over: one program for each shape.
+
+A row never sees its neighbours. It is frozen when it has finished, the loop ends with the last row,
+and a row's own limit, not the longest in the batch, bounds it. At its limit a hypothesis can only
+end, so that every hypothesis is a whole sequence and its log-probability is the model's.
+"""
+
+from attn_jax.decode.beam import Beam as Beam
+from attn_jax.decode.beam import beam as beam
+from attn_jax.decode.hypotheses import Hypotheses as Hypotheses
+from attn_jax.decode.hypotheses import Specials as Specials
+from attn_jax.decode.hypotheses import Step as Step
+from attn_jax.decode.sampling import Sample as Sample
+from attn_jax.decode.sampling import greedy as greedy
+from attn_jax.decode.sampling import sample as sample
