@@ -1,0 +1,91 @@
+"""Biases: numbers added to the scores, structured and learnable. Closed under ``+``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from attn_jax.functional.mask import Axes
+from attn_jax.functional.tiles import Tile
+from attn_jax.functional.value import Array, Value, leaf
+
+__all__ = ["Bias", "dense"]
+
+
+class Bias(Value):
+    """Additive numbers on the scores; a bias evaluates itself on a tile."""
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether the bias depends on positions."""
+        return False
+
+    def check(self, axes: Axes) -> None:
+        """Raises ValueError, naming the axes, where the bias does not fit the problem."""
+
+    def values(self, tile: Tile) -> Array:
+        """The numbers on a tile; they broadcast to `*b h t s`."""
+        raise NotImplementedError
+
+    def __add__(self, other: Bias) -> Bias:
+        if not isinstance(other, Bias):
+            raise TypeError(
+                f"biases add to biases, got {type(other).__name__}: use biases.dense(x)"
+            )
+        return total(self, other)
+
+
+class total(Bias):
+    """``a + b``."""
+
+    a: Bias
+    b: Bias
+
+    @property
+    def reads_positions(self) -> bool:
+        return self.a.reads_positions or self.b.reads_positions
+
+    def check(self, axes: Axes) -> None:
+        self.a.check(axes)
+        self.b.check(axes)
+
+    def values(self, tile: Tile) -> Array:
+        return self.a.values(tile) + self.b.values(tile)
+
+    def __repr__(self) -> str:
+        return f"{self.a!r} + {self.b!r}"
+
+
+class dense(Bias):
+    """Any array of numbers, :math:`s_{ij} + b_{ij}`.
+
+    Args:
+      array: floats that broadcast to `*b h t s`; −inf hides a pair from a query, though unlike a mask
+        it cannot hide NaN.
+
+    >>> dense(jnp.zeros((2, 4, 4)))
+    dense(float32[2,4,4])
+    """
+
+    array: Any = leaf()
+
+    def __post_init__(self) -> None:
+        if jnp.result_type(self.array) == jnp.bool_:
+            raise TypeError(
+                "biases.dense(array) is additive, got booleans: a boolean array is a mask, use "
+                "masks.explicit(array)"
+            )
+        super().__post_init__()
+
+    def check(self, axes: Axes) -> None:
+        target, shape = (*axes.batch, axes.h, axes.t, axes.s), jnp.shape(self.array)
+        fits = all(n in (1, m) for n, m in zip(shape[::-1], target[::-1]))
+        if len(shape) > len(target) or not fits:
+            raise ValueError(
+                f"biases.dense(array) must broadcast to *b h t s = {target}, got shape {shape}"
+            )
+
+    def values(self, tile: Tile) -> Array:
+        array = jnp.asarray(self.array)
+        return tile.of_both(array.reshape((1,) * (2 - array.ndim) + array.shape))

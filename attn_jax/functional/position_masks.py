@@ -1,0 +1,244 @@
+"""Masks of positions: they follow the positions given to ``attend``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attn_jax.functional.mask import UNKNOWN, Axes, Bounds, Mask
+from attn_jax.functional.mask_checks import (
+    expect_batch,
+    expect_booleans,
+    expect_integers,
+    expect_positive,
+)
+from attn_jax.functional.tiles import Blocks, Tile
+from attn_jax.functional.value import Array
+
+
+class _Positional(Mask):
+    """A mask of positions; subclasses say what is known of a rectangle of them."""
+
+    @property
+    def reads_positions(self) -> bool:
+        return True
+
+    def bounds(self, blocks: Blocks) -> Bounds:
+        spans = blocks.spans()
+        numbers = [x for x in jax.tree.leaves(self) if x is not None]
+        if spans is None or not blocks.knows(*numbers):
+            return UNKNOWN
+        return self.bounds_between(*spans)
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        """What is known when the queries lie in [q_low, q_high] and the keys in [k_low, k_high]."""
+        raise NotImplementedError
+
+
+class _Band(_Positional):
+    def limits(self) -> tuple[Any, Any]:
+        """The lowest and the highest ``j − i`` allowed; None for no limit."""
+        raise NotImplementedError
+
+    def allowed(self, tile: Tile) -> Array:
+        low, high = self.limits()
+        inside = jnp.ones((1, 1), bool)
+        if low is not None:
+            inside = tile.j >= tile.i + low
+        if high is not None:
+            inside = inside & (tile.j <= tile.i + high)
+        return inside
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        low, high = self.limits()
+        may, must = np.True_, np.True_
+        if low is not None:
+            may, must = k_high - q_low >= low, k_low - q_high >= low
+        if high is not None:
+            may, must = may & (k_low - q_high <= high), must & (k_high - q_low <= high)
+        return Bounds(may, must)
+
+
+class band(_Band):
+    """``low ≤ j − i ≤ high``; None leaves a side open.
+
+    Args:
+      low, high: integers, possibly traced.
+
+    >>> print(band(-1, 1).show(3))
+    ■ ■ ·
+    ■ ■ ■
+    · ■ ■
+    """
+
+    low: Any = None
+    high: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            expect_integers(f"band({name})", getattr(self, name))
+        super().__post_init__()
+
+    def limits(self) -> tuple[Any, Any]:
+        return self.low, self.high
+
+
+class causal(_Band):
+    """``j ≤ i + offset``: a query looks at itself and what came before (offset −1: strictly before).
+
+    >>> print(causal().show(3))
+    ■ · ·
+    ■ ■ ·
+    ■ ■ ■
+    """
+
+    offset: Any = 0
+
+    def __post_init__(self) -> None:
+        expect_integers("causal(offset)", self.offset)
+        super().__post_init__()
+
+    def limits(self) -> tuple[Any, Any]:
+        return None, self.offset
+
+
+class window(_Band):
+    """``−before ≤ j − i ≤ after``: the neighbourhood of each query, itself included.
+
+    >>> window(1, 0).dense(4, 4).sum(-1)
+    Array([1, 2, 2, 2], dtype=int32)
+    """
+
+    before: Any
+    after: Any
+
+    def __post_init__(self) -> None:
+        for name in ("before", "after"):
+            expect_integers(f"window({name})", getattr(self, name))
+        super().__post_init__()
+
+    def limits(self) -> tuple[Any, Any]:
+        return -self.before, self.after
+
+
+class diagonal(_Band):
+    """``j = i``. ``~diagonal()`` leaves one out.
+
+    >>> print((~diagonal()).show(2))
+    · ■
+    ■ ·
+    """
+
+    def limits(self) -> tuple[Any, Any]:
+        return 0, 0
+
+
+class prefix(_Positional):
+    """``j < n``: everyone may look at the first n positions.
+
+    Args:
+      n: an integer, or one per batch row, `*b`.
+
+    >>> print((causal() | prefix(2)).show(3))
+    ■ ■ ·
+    ■ ■ ·
+    ■ ■ ■
+    """
+
+    n: Any
+
+    def __post_init__(self) -> None:
+        expect_integers("prefix(n)", self.n)
+        super().__post_init__()
+
+    def _n(self) -> Any:
+        return self.n if np.ndim(self.n) == 0 else self.n[..., None, None, None]
+
+    def check(self, axes: Axes) -> None:
+        expect_batch("prefix(n)", "*b", np.shape(self.n), axes.batch)
+
+    def allowed(self, tile: Tile) -> Array:
+        return tile.j < self._n()
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        return Bounds(k_low < self._n(), k_high < self._n())
+
+
+class stride(_Positional):
+    """``(i − j) mod n = 0``: every n-th position, counted from the query.
+
+    >>> print(stride(2).show(3))
+    ■ · ■
+    · ■ ·
+    ■ · ■
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        expect_positive("stride(n)", self.n)
+        super().__post_init__()
+
+    def allowed(self, tile: Tile) -> Array:
+        return (tile.i - tile.j) % self.n == 0
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        nearest, furthest = q_low - k_high, q_high - k_low
+        one = (nearest == furthest) | np.bool_(self.n == 1)
+        return Bounds(furthest // self.n * self.n >= nearest, one & (nearest % self.n == 0))
+
+
+class same_block(_Positional):
+    """``i // n = j // n``: queries look inside their own block of n positions.
+
+    >>> print(same_block(2).show(3))
+    ■ ■ ·
+    ■ ■ ·
+    · · ■
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        expect_positive("same_block(n)", self.n)
+        super().__post_init__()
+
+    def allowed(self, tile: Tile) -> Array:
+        return tile.i // self.n == tile.j // self.n
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        q0, q1, k0, k1 = (x // self.n for x in (q_low, q_high, k_low, k_high))
+        return Bounds((q0 <= k1) & (k0 <= q1), (q0 == q1) & (k0 == k1) & (q0 == k0))
+
+
+class where(_Positional):
+    """Your own predicate of positions.
+
+    Args:
+      fn: ``fn(i, j) -> booleans``; receives query and key positions as integer arrays that broadcast
+        against each other. It may close over traced arrays.
+      bound: ``bound(i_low, i_high, j_low, j_high) -> (may, must)``, in array operations: whether any,
+        and whether all, of the rectangle is True. Without it every tile is visited.
+
+    >>> print(where(lambda i, j: i + j == 2).show(3))
+    · · ■
+    · ■ ·
+    ■ · ·
+    """
+
+    fn: Callable[[Any, Any], Any]
+    bound: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None
+
+    def allowed(self, tile: Tile) -> Array:
+        entries = jnp.asarray(self.fn(tile.i, tile.j))
+        expect_booleans(f"where({getattr(self.fn, '__name__', 'fn')})", entries)
+        return entries.reshape((1,) * (2 - entries.ndim) + entries.shape)
+
+    def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
+        if self.bound is None:
+            return UNKNOWN
+        return Bounds(*self.bound(q_low, q_high, k_low, k_high))

@@ -1,0 +1,90 @@
+"""Encodings of position: sinusoids that are added to embeddings, rotations of queries and keys."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from attn_jax.functional.value import Array
+
+__all__ = ["rotary", "sinusoidal"]
+
+
+def _angles(positions: Array, pairs: int, base: float) -> Array:
+    """Position times a geometric series of frequencies from 1 down to 1/base: `… pairs`, float32."""
+    frequencies = jnp.asarray(base, jnp.float32) ** (-jnp.arange(pairs, dtype=jnp.float32) / pairs)
+    return jnp.asarray(positions, jnp.float32)[..., None] * frequencies
+
+
+def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
+    r"""Sines and cosines of position at geometrically spaced wavelengths.
+
+    .. math:: e_{2c} = \sin(p / 10000^{2c/m}), \quad e_{2c+1} = \cos(p / 10000^{2c/m})
+
+    Args:
+      positions: `…`, in tokens.
+      width: m, the width of the encoding, even.
+      base: the longest wavelength over 2π.
+
+    Returns:
+      `… m`, float32, dimensionless in [−1, 1].
+
+    Raises:
+      ValueError: `width` is odd.
+
+    Reference: Vaswani et al. (2017), section 3.5.
+
+    >>> sinusoidal(jnp.arange(2), 4)[0]
+    Array([0., 1., 0., 1.], dtype=float32)
+    """
+    if width % 2:
+        raise ValueError(f"sinusoidal positions need an even width, got {width}")
+    angles = _angles(positions, width // 2, base)
+    return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*angles.shape[:-1], width)
+
+
+def rotary(
+    x: Array, positions: Array, base: float = 10_000.0, *, interleaved: bool = False
+) -> Array:
+    r"""Queries or keys rotated by angles proportional to position; inner products then see distance.
+
+    Each pair of coordinates is turned by :math:`p / 10000^{2c/d}`. The pair is coordinate c of the
+    first and of the second half, or two neighbours when interleaved.
+
+    Args:
+      x: `*b t h d`, d even.
+      positions: `t` or `*b t`, in tokens.
+      base: the longest wavelength over 2π.
+      interleaved: rotate neighbouring pairs instead of halves.
+
+    Returns:
+      `*b t h d`, of x's dtype; phases are computed in float32.
+
+    Raises:
+      ValueError: d is odd, or the positions are not `t` or `*b t`.
+
+    Reference: Su et al. (2021), equation 34.
+
+    >>> q = jnp.ones((3, 1, 2))
+    >>> rotary(q, jnp.array([0, 0, 0])) == q
+    Array([[[ True,  True]],
+           [[ True,  True]],
+           [[ True,  True]]], dtype=bool)
+    """
+    d = x.shape[-1]
+    if d % 2:
+        raise ValueError(f"rotary positions need an even depth d, got {d}")
+    positions = jnp.asarray(positions)
+    if positions.shape not in ((x.shape[-3],), x.shape[:-2]):
+        raise ValueError(
+            f"rotary positions must be t = ({x.shape[-3]},) or *b t = {x.shape[:-2]}, got "
+            f"{positions.shape}"
+        )
+    angles = _angles(positions, d // 2, base)[..., None, :]  # *b t 1 d/2
+    sine, cosine = jnp.sin(angles), jnp.cos(angles)
+    if interleaved:
+        first, second = x[..., 0::2], x[..., 1::2]
+    else:
+        first, second = x[..., : d // 2], x[..., d // 2 :]
+    turned = first * cosine - second * sine, second * cosine + first * sine
+    join = jnp.stack(turned, -1).reshape(x.shape) if interleaved else jnp.concatenate(turned, -1)
+    return join.astype(x.dtype)

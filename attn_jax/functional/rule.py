@@ -1,0 +1,126 @@
+"""Rule: one attention mechanism, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from attn_jax.functional.biases import Bias
+from attn_jax.functional.mask import Axes, Mask
+from attn_jax.functional.masks import everything
+from attn_jax.functional.normalizers import Normalizer, softmax
+from attn_jax.functional.scores import Score, scaled_dot
+from attn_jax.functional.tiles import Tile
+from attn_jax.functional.value import Array, Value
+
+
+class Rule(Value):
+    r"""One attention mechanism: score, bias, transform, mask and normalizer, in this order.
+
+    .. math:: y_i = \sum_j w_{ij} v_j, \quad
+              w_i = \mathrm{normalizer}_j(\mathrm{mask}(\mathrm{transform}(
+              \mathrm{score}(q_i, k_j) + \mathrm{bias}_{ij})))
+
+    A rule is a pytree: its arrays (bandwidths, tables, slopes, ids, …) can be jitted, mapped,
+    sharded and differentiated. Functions in it are static. Rules compare by identity.
+
+    Args:
+      score: how well a query and a key match.
+      bias: numbers added to the scores, or None.
+      transform: ``(s, i, j) -> s`` on scores `*b h t s` and the positions of queries and keys, or
+        None.
+      mask: which queries may look at which keys.
+      normalizer: how scores become weights.
+      transform_reads_positions: declares that `transform` uses its i and j.
+
+    >>> from attn_jax.functional import masks
+    >>> Rule() & masks.causal()
+    Rule(mask=causal())
+    """
+
+    score: Score = scaled_dot()
+    bias: Bias | None = None
+    transform: Callable[[Array, Any, Any], Array] | None = None
+    mask: Mask = everything()
+    normalizer: Normalizer = softmax()
+    transform_reads_positions: bool = False
+
+    def __post_init__(self) -> None:
+        for name, kind in (("score", Score), ("mask", Mask), ("normalizer", Normalizer)):
+            given = getattr(self, name)
+            if not isinstance(given, kind):
+                raise TypeError(
+                    f"Rule({name}=…) takes a value of attn_jax.{name.rstrip('s')}s"
+                    f"{' (call it: ' + given.__name__ + '())' if isinstance(given, type) else ''}"
+                    f", got {type(given).__name__}"
+                )
+        if self.bias is not None and not isinstance(self.bias, Bias):
+            raise TypeError(
+                f"Rule(bias=…) takes a bias, got {type(self.bias).__name__}: use biases.dense(array)"
+            )
+        super().__post_init__()
+
+    def __and__(self, mask: Mask) -> Rule:
+        return self.replace(mask=self.mask & mask)
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether any part depends on where queries and keys stand."""
+        in_bias = self.bias is not None and self.bias.reads_positions
+        return self.mask.reads_positions or in_bias or self.transform_reads_positions
+
+    def check(self, axes: Axes) -> None:
+        """Raises ValueError, naming the axes, where a part does not fit the problem."""
+        self.mask.check(axes)
+        self.normalizer.check(axes.h)
+        if self.bias is not None:
+            self.bias.check(axes)
+
+    def prepare(self, keys: Array) -> PreparedKeys:
+        """What the score needs of the keys, computed once; ``attend`` takes it in place of k.
+
+        Args:
+          keys: `*b s g d`.
+
+        >>> k = jnp.ones((5, 1, 4))
+        >>> Rule().prepare(k).shape
+        (5, 1, 4)
+        """
+        kind, depth = type(self.score), keys.shape[-1]
+        return PreparedKeys(self.score.prepare_k(keys), depth, kind)
+
+    def logits(self, q: Any, k: Any, tile: Tile) -> Array:
+        """Score, bias and transform on a tile of prepared queries and keys: `*b h t s`, unmasked."""
+        scores = self.score.pair(q, k)
+        if self.bias is not None:
+            scores = scores + self.bias.values(tile).astype(scores.dtype)
+        if self.transform is not None:
+            scores = self.transform(scores, tile.i, tile.j)
+        return scores
+
+
+class PreparedKeys(Value):
+    """Keys that a score has prepared, `*b s g …`; a pytree, to be kept in a cache or a closure."""
+
+    keys: Any
+    depth: int
+    score: type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the keys it was made from, `*b s g d`."""
+        first = jax.tree.leaves(self.keys)[0]
+        return (*first.shape[:-1], self.depth)
+
+    @property
+    def ndim(self) -> int:
+        """As of the keys it was made from."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of what was prepared."""
+        return jnp.result_type(*jax.tree.leaves(self.keys))
