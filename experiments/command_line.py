@@ -1,0 +1,200 @@
+"""The command line that experiments share: `--config=FILE[:VARIANT] --config.a.b=value --workdir`.
+
+A config is a plain dataclass of numbers, strings, booleans and further dataclasses, returned by
+`get_config(variant)` of a Python file. What a user got wrong is told in one line on stderr, with
+exit code 2, and never as a traceback; `--traceback` shows where it was noticed.
+"""
+
+import dataclasses
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import overrides
+from experiments.overrides import UsageError
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What the command line needs to know of an experiment.
+
+    Args:
+      name: as in `python -m experiments.NAME`.
+      config: the class of its configs.
+      modes: its stages, the default first.
+      options: flags of its own, all strings: name to help.
+      help: what it does, for `--help`.
+    """
+
+    name: str
+    config: type
+    modes: tuple[str, ...] = ("train",)
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    help: str = ""
+
+    @property
+    def program(self) -> str:
+        """How it is called."""
+        return f"python -m experiments.{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What was asked for.
+
+    Args:
+      config: the dataclass that the config file returned, overrides applied.
+      workdir: where the run reads and writes.
+      mode: one of the experiment's stages.
+      options: the experiment's own flags, by name; None where not given.
+    """
+
+    config: Any
+    workdir: Path
+    mode: str
+    options: Mapping[str, str | None]
+
+
+def run(
+    experiment: Experiment, main: Callable[[Command], None], argv: Sequence[str] | None = None
+) -> int:
+    """Parses a command line, runs `main`, and turns users' errors into one line and a code.
+
+    Users' errors are `ValueError` and `OSError`: bad arguments and bad files. Anything else is a
+    fault of the program, and keeps its traceback.
+
+    Args:
+      experiment: what is run.
+      main: runs it.
+      argv: arguments without the program's name; those of the process by default.
+
+    Returns:
+      The exit code: 0, or 2 for a user's error, or 130 for an interruption.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if len(rest := [word for word in argv if not re.fullmatch("--?h(elp)?", word)]) < len(argv):
+            print(described(experiment, rest))
+        else:
+            main(parse(experiment, argv))
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ValueError, OSError) as error:
+        if "--traceback" in argv:
+            raise
+        print(f"{experiment.program}: {' '.join(str(error).split())}", file=sys.stderr)
+        return USER_ERROR
+    return 0
+
+
+def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
+    """Reads a command line.
+
+    Raises:
+      UsageError: it cannot be understood; the message names the nearest thing that can be.
+    """
+    path, rest = _pop_config(argv)
+    if not path:
+        raise UsageError("which config? give --config=FILE[:VARIANT], one of configs/")
+    config = load(path)
+    if not isinstance(config, experiment.config):
+        raise UsageError(f"{path} is not a config of experiments.{experiment.name}")
+    for word in rest:
+        if name := overrides.named(word):
+            overrides.check(config, name)
+    values = _flags(experiment)
+    try:
+        config_flags.DEFINE_config_dataclass(
+            "config", config, "the config", flag_values=values, sys_argv=["", *rest]
+        )
+        stray = values(["", *rest])[1:]
+    except flags.Error as error:
+        raise UsageError(overrides.explained(config, str(error))) from error
+    if stray:
+        raise UsageError(f"cannot understand {stray[0]!r}; write flags as --name=value")
+    return Command(
+        config=values.config,
+        workdir=Path(values.workdir or Path("runs", experiment.name, _slug(path))),
+        mode=values.mode,
+        options={name: values[name].value for name in experiment.options},
+    )
+
+
+def variant(name: str, known: Iterable[str]) -> str:
+    """The name itself, if a config file knows a variant of that name.
+
+    Raises:
+      UsageError: it does not; the message lists what it knows.
+    """
+    known = list(known)
+    if name not in known:
+        raise UsageError(f"the config has no variant {name!r}; there are {', '.join(known)}")
+    return name
+
+
+def load(path: str) -> Any:
+    """What `get_config()` of a Python file returns, or `get_config(VARIANT)` if one is named.
+
+    Raises:
+      UsageError: there is no such file, or it has no variants.
+    """
+    file, _, name = path.partition(":")
+    spec = importlib.util.spec_from_file_location("config", file)
+    if spec is None or spec.loader is None or not Path(file).is_file():
+        raise UsageError(f"no config file {file}; give one of configs/, a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, "get_config"):
+        raise UsageError(f"{file} has no function get_config")
+    if name and not inspect.signature(module.get_config).parameters:
+        raise UsageError(f"{file} has no variants; got {name!r}")
+    return module.get_config(*filter(None, [name]))
+
+
+def described(experiment: Experiment, argv: Sequence[str]) -> str:
+    """What can be given; if a config is, every field of it with its value."""
+    usage = f"{experiment.program} --config=FILE[:VARIANT] [--config.FIELD=VALUE ...]"
+    parts = [usage, experiment.help, _flags(experiment).get_help()]
+    if _pop_config(argv)[0]:
+        listed = overrides.fields(parse(experiment, argv).config)
+        parts.append("\n".join(f"  --config.{name}={value}" for name, value in listed))
+    return "\n\n".join(filter(None, parts))
+
+
+def _flags(experiment: Experiment) -> flags.FlagValues:
+    values = flags.FlagValues()
+    where = f"where to read and write; runs/{experiment.name}/CONFIG[-VARIANT] by default"
+    flags.DEFINE_string("workdir", None, where, flag_values=values)
+    flags.DEFINE_enum("mode", experiment.modes[0], experiment.modes, "stage", flag_values=values)
+    flags.DEFINE_bool("traceback", False, "show where an error was noticed", flag_values=values)
+    for name, text in experiment.options.items():
+        flags.DEFINE_string(name, None, text, flag_values=values)
+    return values
+
+
+def _pop_config(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """The value of `--config`, empty if it is not there, and the other words."""
+    for i, word in enumerate(argv):
+        if found := re.fullmatch("--?config(?:=(.*))?", word):
+            if found[1] is not None:
+                return found[1], [*argv[:i], *argv[i + 1 :]]
+            return "".join(argv[i + 1 : i + 2]), [*argv[:i], *argv[i + 2 :]]
+    return "", list(argv)
+
+
+def _slug(config: str) -> str:
+    path, _, name = config.partition(":")
+    return "-".join(filter(None, (Path(path).stem, re.sub(r"[^\w.-]+", "-", name))))
