@@ -45,7 +45,7 @@ class Corpus:
 
     def __post_init__(self):
         if not len(self.train):
-            raise ValueError("expected text to train on: the corpus is empty")
+            raise ValueError("expected text to train on: no pair has any on both sides")
 
 
 def split(
@@ -83,6 +83,8 @@ def split(
             f" {validation} for validation and {test} for test"
         )
     pairs = trainable(pairs)
+    if not len(pairs) or not validation + test:
+        return Corpus(pairs, Pairs([], []), Pairs([], []), *languages)
     shares = {"validation": validation, "test": test}
     room = {n: max(1, round(share * len(pairs))) for n, share in shares.items() if share}
     parts: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
