@@ -1,0 +1,219 @@
+"""One training step, and one pass of evaluation, as jitted functions over a mesh."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, Key, PyTree
+
+from attn_jax.train.losses import Sums
+from attn_jax.train.optimizers import Optimizer
+from attn_jax.train.sharding import Batch, by_row, data_mesh, place, place_batch, replicated
+from attn_jax.train.state import State
+
+Loss = Callable[[PyTree, Mapping[str, Array], Key[Array, "b"] | None], Sums]
+"""(params, batch, rngs) to sums over real tokens; `rngs` has a key for each row, or is None where
+nothing is to be drawn."""
+
+Metrics = dict[str, Any]
+"""`sums` of the loss, `gradient_norm`, `learning_rate` where the optimiser tells it, and `applied`:
+whether the step changed the parameters."""
+
+
+def example_keys(rng: Key[Array, ""], step: Int[Array, ""], index: Int[Array, "b"]) -> Array:
+    """A key for each example, of the step and the example alone.
+
+    So neither the mesh, nor accumulation, nor a row's place in its batch changes a draw.
+
+    Args:
+      rng: the root key.
+      step: batches taken so far.
+      index: `b`, the examples' numbers.
+
+    Returns:
+      Typed keys, `b`.
+
+    >>> keys = example_keys(jax.random.key(0), jnp.int32(3), jnp.array([4, 5, -1]))
+    >>> swapped = example_keys(jax.random.key(0), jnp.int32(3), jnp.array([5, 4, -1]))
+    >>> bool((keys[0] == swapped[1]) & (keys[0] != keys[1]))
+    True
+    """
+    fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    return fold(jax.random.fold_in(rng, step), index.astype(jnp.uint32))
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A compiled-once-per-shape training step; made by `make_step`.
+
+    Attributes:
+      update: the jitted function of (state, placed batch); it donates the state.
+      mesh: where it runs.
+      accumulate: micro-batches a batch is cut into.
+      skip: how many steps in a row may be not finite.
+    """
+
+    update: Callable[[State, Mapping[str, Array]], tuple[State, Metrics]]
+    mesh: Mesh
+    accumulate: int
+    skip: int
+
+    def __call__(self, state: State, batch: Batch) -> tuple[State, Metrics]:
+        """The next state, and what the step measured, both still on the device.
+
+        Args:
+          state: consumed: its buffers are reused for the next one.
+          batch: host arrays; rows are padded where devices or micro-batches do not divide them.
+        """
+        return self.update(state, place_batch(batch, self.mesh, accumulate=self.accumulate))
+
+    def place(self, state: State) -> State:
+        """A copy of a state where this step wants it; the original stays usable."""
+        return place(state, self.mesh)
+
+
+def make_step(
+    loss: Loss,
+    optimizer: Optimizer | optax.GradientTransformation,
+    mesh: Mesh | None = None,
+    *,
+    accumulate: int = 1,
+    ema_decay: float = 0.999,
+    skip: int = 0,
+) -> Step:
+    r"""A training step: gradients of Σ loss / Σ count over devices and micro-batches, one update.
+
+    A step whose loss or gradient is not finite leaves parameters, optimiser and average as they
+    are. Up to `skip` such steps in a row are passed over; at the next, the state stops changing
+    altogether, so that it is still the last good one when the host comes to look.
+
+    Args:
+      loss: see `Loss`.
+      optimizer: what turns gradients into updates.
+      mesh: `data_mesh()` by default.
+      accumulate: micro-batches whose gradients are summed one after the other, for memory.
+      ema_decay: d of the average kept where the state has one,
+        :math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n) \theta` with
+        :math:`d_n = \min(d, (1 + n) / (10 + n))`.
+      skip: how many steps in a row may be not finite.
+
+    Returns:
+      A function of (state, batch) to (state, metrics).
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    if accumulate < 1 or skip < 0 or not 0 <= ema_decay < 1:
+        raise ValueError(
+            "expected accumulate >= 1, skip >= 0 and 0 <= ema_decay < 1, "
+            f"got {accumulate}, {skip} and {ema_decay}"
+        )
+    mesh = data_mesh() if mesh is None else mesh
+    rows = by_row(mesh)
+
+    def gradient(params: PyTree, batch: Mapping[str, Array], rngs: Array) -> tuple[PyTree, Sums]:
+        def total(params: PyTree) -> tuple[Array, Sums]:
+            sums = loss(params, batch, rngs)
+            return sums["loss"], sums
+
+        gradients, sums = jax.grad(total, has_aux=True)(params)
+        return gradients, sums
+
+    def accumulated(params: PyTree, batch: Mapping[str, Array], rngs: Array):
+        if accumulate == 1:
+            return gradient(params, batch, rngs)
+
+        def cut(array: Array) -> Array:
+            # Strided, so that each device's rows stay on it.
+            parts = array.reshape(-1, accumulate, *array.shape[1:])
+            return jnp.moveaxis(jax.lax.with_sharding_constraint(parts, rows), 1, 0)
+
+        parts = jax.tree.map(cut, (dict(batch), rngs))
+        first, rest = (jax.tree.map(lambda x, at=at: x[at], parts) for at in (0, slice(1, None)))
+
+        def add(total: Any, part: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, gradient(params, *part)), None
+
+        return jax.lax.scan(add, gradient(params, *first), rest)[0]
+
+    def update(state: State, batch: Mapping[str, Array]) -> tuple[State, Metrics]:
+        rngs = example_keys(state.rng, state.step, batch["index"])
+        gradients, sums = accumulated(state.params, batch, rngs)
+        count = jnp.maximum(sums["count"], 1)
+        gradients = jax.tree.map(lambda g: g / count.astype(g.dtype), gradients)
+        norm = optax.tree.norm(gradients)
+        finite = jnp.isfinite(sums["loss"]) & jnp.isfinite(norm)
+        applied = finite & (state.failures <= skip)
+        failures = jnp.where(applied, 0, jnp.minimum(state.failures + 1, skip + 1))
+
+        updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        ema = state.ema
+        if ema is not None:
+            n = state.step.astype(jnp.float32)
+            decay = jnp.minimum(ema_decay, (1 + n) / (10 + n))
+            ema = jax.tree.map(lambda a, p: a + (1 - decay).astype(a.dtype) * (p - a), ema, params)
+
+        def keep(new: PyTree, old: PyTree) -> PyTree:
+            return jax.tree.map(lambda n, o: jnp.where(applied, n, o), new, old)
+
+        metrics = {"sums": sums, "gradient_norm": norm, "applied": applied}
+        if isinstance(optimizer, Optimizer):
+            metrics["learning_rate"] = optimizer.learning_rate(state.opt_state)
+        return State(
+            params=keep(params, state.params),
+            opt_state=keep(opt_state, state.opt_state),
+            step=state.step + (failures <= skip),
+            failures=failures,
+            rng=state.rng,
+            ema=keep(ema, state.ema),
+        ), metrics
+
+    jitted = jax.jit(update, donate_argnums=0, out_shardings=replicated(mesh))
+    return Step(jitted, mesh, accumulate, skip)
+
+
+def make_evaluate(
+    loss: Loss, mesh: Mesh | None = None
+) -> Callable[[PyTree, Iterable[Batch]], dict[str, float]]:
+    """A function of (params, batches) to means over all real tokens, nothing drawn.
+
+    Args:
+      loss: see `Loss`; it is called with `rngs=None`.
+      mesh: `data_mesh()` by default.
+
+    Returns:
+      A function whose result is that of `means` of the sums over all batches.
+    """
+    mesh = data_mesh() if mesh is None else mesh
+    sums_of = jax.jit(lambda params, batch: loss(params, batch, None))
+
+    def evaluate(params: PyTree, batches: Iterable[Batch]) -> dict[str, float]:
+        params = jax.device_put(params, replicated(mesh))
+        sums = [sums_of(params, place_batch(batch, mesh)) for batch in batches]
+        if not sums:
+            raise ValueError("expected at least one batch to evaluate on, got none")
+        totals = {name: 0.0 for name in sums[0]}
+        for part in jax.device_get(sums):
+            totals = {name: total + float(part[name]) for name, total in totals.items()}
+        return means(totals)
+
+    return evaluate
+
+
+def means(sums: Mapping[str, float]) -> dict[str, float]:
+    """Sums over real tokens as means per token; `correct` becomes `accuracy`.
+
+    >>> means({"loss": 6.0, "count": 4, "correct": 3})
+    {'loss': 1.5, 'accuracy': 0.75}
+    """
+    count = max(sums["count"], 1)
+    per_token = {"loss": sums["loss"] / count}
+    for name, total in sums.items():
+        if name != "count":
+            per_token["accuracy" if name == "correct" else name] = total / count
+    return per_token

@@ -1,0 +1,122 @@
+"""A language model small enough to train in a test; as a script, a run that can be killed.
+
+python tiny.py WORKDIR [--steps N] [--devices N] [--slow]
+"""
+
+import argparse
+import os
+import sys
+import time
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workdir")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=0.0)
+    asked = parser.parse_args()
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={asked.devices}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attn_jax import train
+
+VOCABULARY, WIDTH, EXAMPLES, LENGTH = 13, 8, 24, 6
+
+
+def parameters(seed=0):
+    embed, out = jax.random.split(jax.random.key(seed))
+    return {
+        "embedding": jax.random.normal(embed, (VOCABULARY, WIDTH)),
+        "out": {
+            "kernel": 0.3 * jax.random.normal(out, (WIDTH, VOCABULARY)),
+            "bias": jnp.zeros(VOCABULARY),
+        },
+    }
+
+
+def logits(params, batch, rngs, rate=0.3):
+    hidden = jnp.tanh(params["embedding"][batch["inputs"]])
+    if rngs is not None:
+        kept = jax.vmap(lambda rng: jax.random.bernoulli(rng, 1 - rate, (LENGTH, WIDTH)))(rngs)
+        hidden = hidden * kept / (1 - rate)
+    return hidden @ params["out"]["kernel"] + params["out"]["bias"]
+
+
+def loss(params, batch, rngs):
+    return train.cross_entropy(logits(params, batch, rngs), batch["labels"], smoothing=0.1)
+
+
+def corpus(seed=1):
+    """Sentences of unequal lengths in which each token is followed by its double plus one."""
+    random = np.random.default_rng(seed)
+    inputs = np.zeros((EXAMPLES, LENGTH), np.int32)
+    labels = np.zeros((EXAMPLES, LENGTH), np.int32)
+    for row, length in enumerate(random.integers(1, LENGTH + 1, EXAMPLES)):
+        tokens = random.integers(1, VOCABULARY, length)
+        inputs[row, :length] = tokens
+        labels[row, :length] = tokens * 2 % (VOCABULARY - 1) + 1
+    return inputs, labels
+
+
+def batch_of(index):
+    inputs, labels = corpus()
+    index = np.asarray(index, np.int32)
+    return {"inputs": inputs[index], "labels": labels[index], "index": index}
+
+
+def batches(rows=4, spoil=()):
+    """Each epoch in its own order; batches whose number is in `spoil` make the loss NaN."""
+    per_epoch = EXAMPLES // rows
+
+    def draw(number):
+        epoch, place = divmod(number, per_epoch)
+        order = np.random.default_rng(epoch).permutation(EXAMPLES)
+        batch = batch_of(order[place * rows : (place + 1) * rows])
+        return batch | {"spoil": np.full(rows, np.nan if number in spoil else 0, np.float32)}
+
+    return train.Stream(draw)
+
+
+def spoilt_loss(params, batch, rngs):
+    sums = loss(params, batch, rngs)
+    return sums | {"loss": sums["loss"] + jnp.sum(batch["spoil"])}
+
+
+def optimizer(peak=0.05):
+    return train.adamw(train.inverse_square_root(peak, 4), decay=0.01, clip=1.0)
+
+
+def state(*, ema=False, seed=0):
+    return train.State.create(parameters(), optimizer(), jax.random.key(seed), ema=ema)
+
+
+if __name__ == "__main__":
+    source = batches(rows=3)
+    draw = source._draw
+
+    def slowly(number):
+        time.sleep(asked.pause)
+        if asked.pause:
+            print(number, flush=True)
+        return draw(number)
+
+    source._draw = slowly
+    step = train.make_step(spoilt_loss, optimizer())
+    evaluate = train.make_evaluate(loss)
+    final, report = train.fit(
+        state(),
+        step,
+        source,
+        plan=train.Plan(asked.steps, log_every=3, evaluate_every=4, save_every=1),
+        run=train.Run(asked.workdir, identity={"data": "tiny"}),
+        evaluate=lambda state: evaluate(state.params, [batch_of(range(8))]),
+    )
+    np.savez(
+        os.path.join(asked.workdir, "final.npz"),
+        *(np.asarray(leaf) for leaf in jax.tree.leaves((final.params, final.opt_state))),
+    )
+    print(report.status, file=sys.stderr)
