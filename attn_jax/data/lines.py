@@ -30,7 +30,7 @@ def read_lines(source: str | os.PathLike | IO[Any]) -> Iterator[str]:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        if not path.is_file():
+        if path.is_dir() or not path.exists():  # A pipe is as good as a file.
             raise FileNotFoundError(f"no file {path}")
         return _lines_of_file(path)
     # Bytes, where they can be had, so that a bad one is met here and its line is known.

@@ -2,9 +2,10 @@ import gzip
 import io
 import itertools
 import os
+import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_jax.data.lines import read_lines
@@ -31,6 +32,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path, data, lines):
         assert list(read_lines(source)) == lines
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]))))
 def test_lines_that_were_written_are_read(lines):
     lines = [line.lstrip("\ufeff") for line in lines]
@@ -53,6 +55,17 @@ def test_a_line_that_is_not_utf8_is_named_with_its_file(tmp_path, name):
 def test_a_missing_file_is_an_error_at_once(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*/nothing"):
         read_lines(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match="no file"):
+        read_lines(tmp_path)
+
+
+def test_a_named_pipe_is_read_as_a_file_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    lines = read_lines(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("a\nb\n",))
+    writer.start()
+    assert list(lines) == ["a", "b"]
+    writer.join()
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-12], lambda d: b"no gzip", lambda d: d[:20] + d])

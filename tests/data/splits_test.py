@@ -2,7 +2,7 @@ import contextlib
 import random
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attn_jax.data.splits import Corpus, Pairs, split
@@ -14,6 +14,7 @@ def distinct(n):
     return Pairs([f"s{i}" for i in range(n)], [f"t{i}" for i in range(n)])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1), st.integers(0, 3))
 def test_no_sentence_is_in_two_splits_and_no_pair_is_lost(numbers, seed):
     rng = random.Random(seed)
