@@ -47,7 +47,7 @@ def tfds(
                 f"{name} has no split {split!r}; it has {known}, and slices of them such as"
                 f" 'train[:99%]' ({error})"
             ) from error
-        examples = [source[i] for i in range(len(source))]
+        examples = source.__getitems__(range(len(source)))  # Twice as fast as one by one.
         return Pairs(*([_text(e[language]) for e in examples] for language in languages))
 
     train, validation, test = map(pairs, splits)
