@@ -32,6 +32,7 @@ class Dropout(Value):
 
     rate: float
     rng: Array
+    site: Any = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
@@ -43,13 +44,15 @@ class Dropout(Value):
             )
         super().__post_init__()
 
-    def fold_in(self, number: int) -> Dropout:
-        """The same dropout with an independent draw, as for another layer."""
-        keys = self.rng
-        fold = jax.random.fold_in
-        for _ in range(keys.ndim):
-            fold = jax.vmap(fold, in_axes=(0, None))
-        return self.replace(rng=fold(keys, number))
+    def at(self, site: Any, rate: float | None = None) -> Dropout:
+        """The same source with an independent draw for another place (a layer, a sublayer).
+
+        Args:
+          site: an integer, possibly traced; sites nest, ``dropout.at(2).at(0)``.
+          rate: the rate at that place; the same rate when left out.
+        """
+        number = _mix(_spread(self.site, 0) ^ _spread(site, 3))
+        return self.replace(site=number, rate=self.rate if rate is None else rate)
 
     def check(self, batch: tuple[int, ...]) -> None:
         """Raises ValueError unless there is one key, or one per batch row."""
@@ -84,6 +87,7 @@ class Dropout(Value):
         seed = _mix(words[..., 0] ^ _MULTIPLIERS[0])
         for n in range(1, words.shape[-1]):
             seed = _mix(seed ^ words[..., n])
+        seed = _mix(seed ^ _spread(self.site, 2))
         if self.rng.ndim:
             return seed
         size = 1

@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attn_jax.functional.value import raw
+
 
 def as_array(x: Any) -> Any:
     """Arrays stay what they are (numpy is known while tracing); lists and numbers become numpy."""
-    x = x.__jax_array__() if hasattr(x, "__jax_array__") else x
+    x = raw(x)
     return x if isinstance(x, np.ndarray | jax.Array) else np.asarray(x)
 
 

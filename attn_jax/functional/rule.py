@@ -14,7 +14,7 @@ from attn_jax.functional.masks import everything
 from attn_jax.functional.normalizers import Normalizer, softmax
 from attn_jax.functional.scores import Score, scaled_dot
 from attn_jax.functional.tiles import Tile
-from attn_jax.functional.value import Array, Value
+from attn_jax.functional.value import Array, Value, raw
 
 
 class Rule(Value):
@@ -89,8 +89,8 @@ class Rule(Value):
         >>> Rule().prepare(k).shape
         (5, 1, 4)
         """
-        kind, depth = type(self.score), keys.shape[-1]
-        return PreparedKeys(self.score.prepare_k(keys), depth, kind)
+        score = raw(self.score)
+        return PreparedKeys(score.prepare_k(keys), keys.shape[-1], type(score))
 
     def logits(self, q: Any, k: Any, tile: Tile) -> Array:
         """Score, bias and transform on a tile of prepared queries and keys: `*b h t s`, unmasked."""

@@ -1,1 +1,5 @@
 """Models, one readable file each."""
+
+from attn_jax.models.transformer import Transformer, TransformerConfig
+
+__all__ = ["Transformer", "TransformerConfig"]

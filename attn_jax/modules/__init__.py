@@ -1,1 +1,16 @@
 """Flax modules: they hold parameters and call the pure functions."""
+
+from attn_jax.modules.attention import MultiHeadAttention
+from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock, FeedForward
+from attn_jax.modules.embeddings import TokenEmbedding
+from attn_jax.modules.trainable import trainable
+
+__all__ = [
+    "BlockOptions",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "MultiHeadAttention",
+    "TokenEmbedding",
+    "trainable",
+]

@@ -1,0 +1,155 @@
+"""The Transformer of "Attention Is All You Need": an encoder, and a decoder that looks at it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.functional.dropout import Dropout
+from attn_jax.functional.mask import Mask
+from attn_jax.functional.masks import causal, valid
+from attn_jax.functional.rule import Rule
+from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock
+from attn_jax.modules.embeddings import TokenEmbedding, add_sinusoids
+
+Array = jax.Array
+PADDING = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+    """The sizes of a Transformer; the defaults are the paper's base model.
+
+    Args:
+      vocabulary: v, tokens of the source language, and of both where `target_vocabulary` is None:
+        then source, target and output share one table.
+      target_vocabulary: tokens of the target language; its table is tied to the output.
+      encoder_layers, decoder_layers: how many blocks.
+      blocks: what the blocks are made of.
+    """
+
+    vocabulary: int = 37_000
+    target_vocabulary: int | None = None
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    blocks: BlockOptions = dataclasses.field(default_factory=BlockOptions)
+
+
+class Transformer(nnx.Module):
+    """Translates a sequence of tokens into another; token id 0 is padding.
+
+    Args:
+      config: the sizes.
+      rule: the mechanism of all self-attention; in the decoder a causal mask joins it.
+      cross_rule: the mechanism by which the decoder looks at the encoder's memory.
+      rngs: where the initial parameters come from.
+
+    Reference: Vaswani et al. (2017), figure 1.
+
+    >>> options = BlockOptions(width=8, hidden=16, heads=2)
+    >>> model = Transformer(TransformerConfig(11, None, 1, 1, options), rngs=nnx.Rngs(0))
+    >>> model(jnp.array([[5, 6, 2, 0]]), jnp.array([[1, 7]])).shape
+    (1, 2, 11)
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        cross_rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        blocks, width = config.blocks, config.blocks.width
+        self.source_embedding = TokenEmbedding(config.vocabulary, width, rngs=rngs)
+        self.target_embedding = (
+            self.source_embedding
+            if config.target_vocabulary is None
+            else TokenEmbedding(config.target_vocabulary, width, rngs=rngs)
+        )
+        self.encoder = nnx.List(
+            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.encoder_layers)
+        )
+        self.decoder = nnx.List(
+            DecoderBlock(blocks, rule=rule & causal(), cross_rule=cross_rule, rngs=rngs)
+            for _ in range(config.decoder_layers)
+        )
+        self.pre_norm = blocks.norm == "pre"
+        if self.pre_norm:
+            self.encoder_norm = nnx.LayerNorm(width, rngs=rngs)
+            self.decoder_norm = nnx.LayerNorm(width, rngs=rngs)
+        self.dropout = blocks.dropout
+
+    def __call__(self, source: Array, inputs: Array, *, rng: Array | None = None) -> Array:
+        """Logits of the token that follows each of `inputs`.
+
+        Args:
+          source: `b s`, int32 token ids, 0 for padding.
+          inputs: `b t`, the target shifted right: begins with the begin-of-sentence token.
+          rng: a key, or one per row, `b`, to train with dropout; None for none.
+
+        Returns:
+          `b t v`, float32.
+        """
+        noise = None if rng is None else Dropout(self.dropout, rng).at(1)
+        memory, mask = self.encode(source, rng=rng), self.memory_mask(source)
+        x = self._embed(self.target_embedding, inputs, noise and noise.at(0))
+        for i, block in enumerate(self.decoder, start=1):
+            x = block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
+        return self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
+
+    def encode(self, source: Array, *, rng: Array | None = None) -> Array:
+        """The memory of `b s` source tokens: `b s m`."""
+        noise = None if rng is None else Dropout(self.dropout, rng).at(0)
+        x, mask = (
+            self._embed(self.source_embedding, source, noise and noise.at(0)),
+            self.memory_mask(source),
+        )
+        for i, block in enumerate(self.encoder, start=1):
+            x = block(x, mask=mask, noise=noise and noise.at(i))
+        return self.encoder_norm(x) if self.pre_norm else x
+
+    def memory_mask(self, source: Array) -> Mask:
+        """Which of the source's tokens may be looked at: those that are not padding."""
+        return valid(source != PADDING)
+
+    def step(self, tokens: Array, cache: Any) -> tuple[Array, Any]:
+        """Logits of the token that follows, for k hypotheses of each of b sentences.
+
+        Args:
+          tokens: `b k`, the newest token of each hypothesis.
+          cache: all before it, an ``attn_jax.decode.cache.Cache``.
+
+        Returns:
+          `b k v`, float32, and the longer cache.
+        """
+        x = self._embed(self.target_embedding, tokens[..., None], start=cache.length)
+        layers = []
+        for block, layer, memory in zip(self.decoder, cache.layers, cache.memories, strict=True):
+            x, layer = block.step(x, layer, memory, memory_mask=cache.memory_mask)
+            layers.append(layer)
+        x = self.decoder_norm(x) if self.pre_norm else x
+        return self.target_embedding.logits(x[..., 0, :]), cache.replace(layers=tuple(layers))
+
+    def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
+        """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
+        memory, mask = self.encode(source), self.memory_mask(source)
+        x, weights = self._embed(self.target_embedding, inputs), []
+        for block in self.decoder:
+            weights.append(block.cross_weights(x, memory, memory_mask=mask))
+            x = block(x, memory, memory_mask=mask)
+        return tuple(weights)
+
+    def _embed(
+        self,
+        embedding: TokenEmbedding,
+        ids: Array,
+        noise: Dropout | None = None,
+        start: int | Array = 0,
+    ) -> Array:
+        x = add_sinusoids(embedding(ids), start + jnp.arange(ids.shape[-1]))
+        return x if noise is None else noise.on_features(x)

@@ -1,0 +1,238 @@
+"""Encoder and decoder blocks: attention and a feed-forward network, each with its residual."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+from flax import nnx
+
+from attn_jax.functional.dropout import Dropout
+from attn_jax.functional.mask import Mask
+from attn_jax.functional.masks import everything
+from attn_jax.functional.rule import PreparedKeys, Rule
+from attn_jax.modules.attention import MultiHeadAttention, initializer
+
+Array = jax.Array
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockOptions:
+    """What the blocks of a Transformer share.
+
+    Args:
+      width: m, of the residual stream.
+      hidden: f, of the feed-forward network.
+      heads: h, query heads.
+      key_value_heads: g, key and value heads; h where None.
+      norm: "post" normalises after the residual sum (Vaswani et al. 2017), "pre" before the
+        sublayer (Xiong et al. 2020).
+      activation: of the feed-forward network: "relu", "gelu" or "silu".
+      dropout: rate on the output of each sublayer.
+      attention_dropout: rate on attention weights.
+      activation_dropout: rate on the feed-forward network's hidden units.
+    """
+
+    width: int = 512
+    hidden: int = 2048
+    heads: int = 8
+    key_value_heads: int | None = None
+    norm: Literal["pre", "post"] = "post"
+    activation: str = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("pre", "post"):
+            raise ValueError(f'norm must be "pre" or "post", got {self.norm!r}')
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
+            )
+
+    def attention(self, rule: Rule, rngs: nnx.Rngs) -> MultiHeadAttention:
+        """Attention of these sizes."""
+        return MultiHeadAttention(
+            self.width,
+            self.heads,
+            key_value_heads=self.key_value_heads,
+            rule=rule,
+            dropout=self.attention_dropout,
+            rngs=rngs,
+        )
+
+
+class FeedForward(nnx.Module):
+    r"""Two linear maps with an activation between, at each position: :math:`W_2\, a(W_1 x)`.
+
+    Reference: Vaswani et al. (2017), section 3.3.
+
+    >>> import jax.numpy as jnp
+    >>> FeedForward(BlockOptions(width=8, hidden=16), rngs=nnx.Rngs(0))(jnp.ones((2, 8))).shape
+    (2, 8)
+    """
+
+    def __init__(self, options: BlockOptions, *, rngs: nnx.Rngs) -> None:
+        width, hidden = options.width, options.hidden
+        self.inner = nnx.Linear(width, hidden, kernel_init=initializer, rngs=rngs)
+        self.outer = nnx.Linear(hidden, width, kernel_init=initializer, rngs=rngs)
+        self.activation = options.activation
+        self.dropout = options.activation_dropout
+
+    def __call__(self, x: Array, *, noise: Dropout | None = None) -> Array:
+        """`*b t m` to `*b t m`."""
+        hidden = ACTIVATIONS[self.activation](self.inner(x))
+        if noise is not None and self.dropout:
+            hidden = noise.at(0, self.dropout).on_features(hidden)
+        return self.outer(hidden)
+
+
+class Residual(nnx.Module):
+    """A sublayer's normalisation, dropout and residual sum, in pre- or post-norm order."""
+
+    def __init__(self, options: BlockOptions, *, rngs: nnx.Rngs) -> None:
+        self.norm = nnx.LayerNorm(options.width, rngs=rngs)
+        self.first = options.norm == "pre"
+        self.dropout = options.dropout
+
+    def __call__(
+        self, x: Array, sublayer: Callable[[Array], Array], noise: Dropout | None = None
+    ) -> Array:
+        """``x + sublayer(norm(x))`` or ``norm(x + sublayer(x))``."""
+        y = sublayer(self.norm(x) if self.first else x)
+        if noise is not None and self.dropout:
+            y = noise.at(0, self.dropout).on_features(y)
+        return x + y if self.first else self.norm(x + y)
+
+
+class EncoderBlock(nnx.Module):
+    """Self-attention, then a feed-forward network.
+
+    >>> import jax.numpy as jnp
+    >>> block = EncoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))
+    >>> block(jnp.ones((1, 3, 8))).shape
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        options: BlockOptions,
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.self_attention = options.attention(rule, rngs)
+        self.feed_forward = FeedForward(options, rngs=rngs)
+        self.attention_residual = Residual(options, rngs=rngs)
+        self.feed_forward_residual = Residual(options, rngs=rngs)
+
+    def __call__(
+        self,
+        x: Array,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        noise: Dropout | None = None,
+    ) -> Array:
+        """`*b t m` to `*b t m`; `mask` joins the rule's."""
+        n = [None if noise is None else noise.at(i) for i in range(4)]
+        x = self.attention_residual(
+            x, lambda y: self.self_attention(y, mask=mask, noise=n[0]), n[1]
+        )
+        return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[2]), n[3])
+
+
+class DecoderBlock(nnx.Module):
+    """Self-attention, attention to a memory, then a feed-forward network.
+
+    >>> import jax.numpy as jnp
+    >>> block = DecoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))
+    >>> block(jnp.ones((1, 3, 8)), jnp.ones((1, 5, 8))).shape
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        options: BlockOptions,
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        cross_rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.self_attention = options.attention(rule, rngs)
+        self.cross_attention = options.attention(cross_rule, rngs)
+        self.feed_forward = FeedForward(options, rngs=rngs)
+        self.self_residual = Residual(options, rngs=rngs)
+        self.cross_residual = Residual(options, rngs=rngs)
+        self.feed_forward_residual = Residual(options, rngs=rngs)
+
+    def __call__(
+        self,
+        x: Array,
+        memory: Array,
+        *,
+        memory_mask: Mask = everything(),  # noqa: B008
+        noise: Dropout | None = None,
+    ) -> Array:
+        """`*b t m` to `*b t m`, looking at a memory `*b s m` through `memory_mask`."""
+        n = [None if noise is None else noise.at(i) for i in range(6)]
+        x = self.self_residual(x, lambda y: self.self_attention(y, noise=n[0]), n[1])
+        x = self.cross_residual(
+            x,
+            lambda y: self.cross_attention(y, memory, mask=memory_mask, noise=n[2]),
+            n[3],
+        )
+        return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[4]), n[5])
+
+    def cross_weights(
+        self,
+        x: Array,
+        memory: Array,
+        *,
+        memory_mask: Mask = everything(),  # noqa: B008
+    ) -> Array:
+        """Where the attention to the memory looks in a call with these arguments: `*b h t s`."""
+        x = self.self_residual(x, self.self_attention)
+        x = self.cross_residual.norm(x) if self.cross_residual.first else x
+        return self.cross_attention.weights(x, memory, mask=memory_mask)
+
+    def step(
+        self,
+        x: Array,
+        cache: Any,
+        memory: tuple[PreparedKeys, Array],
+        *,
+        memory_mask: Mask = everything(),  # noqa: B008
+    ) -> tuple[Array, Any]:
+        """One more token for each of k hypotheses of each of b sentences.
+
+        The hypotheses of a sentence share its memory: to the memory they are k queries.
+
+        Args:
+          x: `b k 1 m`.
+          cache: this layer's keys and values so far, of batch `b k`.
+          memory: keys and values of `b s m`, from ``cross_attention.project``.
+          memory_mask: which memory may be looked at, as for a batch of b.
+
+        Returns:
+          `b k 1 m`, and the longer cache.
+        """
+
+        def look_back(y: Array) -> Array:
+            nonlocal cache
+            y, cache = self.self_attention.step(y, cache)
+            return y
+
+        def look_across(y: Array) -> Array:
+            return self.cross_attention.look(y[..., 0, :], *memory, mask=memory_mask)[..., None, :]
+
+        x = self.self_residual(x, look_back)
+        x = self.cross_residual(x, look_across)
+        return self.feed_forward_residual(x, self.feed_forward), cache

@@ -1,0 +1,50 @@
+"""Token embeddings, tied to the output where wanted, with positions added."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.functional.positions import sinusoidal
+
+Array = jax.Array
+
+
+class TokenEmbedding(nnx.Module):
+    r"""A vector for each token, :math:`\sqrt{m}\, E_{id}`; the same table gives logits, :math:`x E^T`.
+
+    The table starts at variance 1/m, so that embeddings start at variance 1 and logits of
+    normalised states too.
+
+    Args:
+      vocabulary: v, the number of tokens.
+      width: m.
+      rngs: where the initial table comes from.
+
+    Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
+
+    >>> embedding = TokenEmbedding(11, 4, rngs=nnx.Rngs(0))
+    >>> embedding(jnp.array([[1, 2]])).shape, embedding.logits(jnp.ones((2, 4))).shape
+    ((1, 2, 4), (2, 11))
+    """
+
+    def __init__(self, vocabulary: int, width: int, *, rngs: nnx.Rngs) -> None:
+        table = jax.random.normal(rngs.params(), (vocabulary, width)) * width**-0.5
+        self.table = nnx.Param(table)
+
+    def __call__(self, ids: Array) -> Array:
+        """Token ids, `…` integers, to `… m`."""
+        table = self.table[...]
+        return table[ids] * table.shape[-1] ** 0.5
+
+    def logits(self, x: Array) -> Array:
+        """States `… m` to logits `… v`, float32 or wider."""
+        table = self.table[...]
+        dtype = jnp.promote_types(x.dtype, jnp.float32)
+        return jnp.einsum("...m,vm->...v", x, table.astype(x.dtype), preferred_element_type=dtype)
+
+
+def add_sinusoids(x: Array, positions: Array) -> Array:
+    """Embeddings `… t m` plus the sinusoids of their positions, `t`."""
+    return x + sinusoidal(positions, x.shape[-1]).astype(x.dtype)

@@ -1,0 +1,95 @@
+"""The Transformer: causality by differentiation, padding, cached decoding, pictures, sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attn_jax.decode.cache import Cache
+from attn_jax.models.transformer import Transformer, TransformerConfig
+from attn_jax.modules.blocks import BlockOptions
+
+SOURCE = jnp.array([[5, 6, 7, 2, 0, 0], [4, 4, 8, 9, 10, 2]])
+INPUTS = jnp.array([[1, 11, 12, 13, 14], [1, 20, 21, 22, 23]])
+
+
+@pytest.fixture(scope="module", params=["post", "pre"])
+def model(request):
+    blocks = BlockOptions(
+        width=16, hidden=32, heads=4, key_value_heads=2, norm=request.param, attention_dropout=0.1
+    )
+    return Transformer(TransformerConfig(50, None, 2, 2, blocks), rngs=nnx.Rngs(0))
+
+
+def test_altering_a_target_token_changes_no_logits_before_it(model):  # T13
+    before = model(SOURCE, INPUTS)
+    after = model(SOURCE, INPUTS.at[:, 3].set(40))
+    np.testing.assert_array_equal(before[:, :3], after[:, :3])
+    assert jnp.abs(before[:, 3:] - after[:, 3:]).max() > 1e-3
+
+
+def test_padding_changes_nothing(model):
+    short = model(SOURCE[:1, :4], INPUTS[:1])
+    np.testing.assert_allclose(model(SOURCE[:1], INPUTS[:1]), short, atol=1e-5)
+    repadded = jnp.concatenate([SOURCE, jnp.zeros((2, 3), int)], axis=1)
+    np.testing.assert_allclose(model(repadded, INPUTS), model(SOURCE, INPUTS), atol=1e-5)
+
+
+def test_a_row_of_padding_is_finite_and_moves_nothing(model):
+    rows = jnp.zeros((1, 6), int)
+    logits = model(jnp.concatenate([SOURCE, rows]), jnp.concatenate([INPUTS, rows[:, :5]]))
+    assert jnp.isfinite(logits).all()
+    np.testing.assert_allclose(logits[:2], model(SOURCE, INPUTS), atol=1e-5)
+
+
+def test_cached_steps_equal_the_full_pass_for_every_hypothesis(model):  # A7
+    full = model(SOURCE, INPUTS)
+    cache = Cache.start(model, SOURCE, beams=3, length=8)
+    graph, state = nnx.split(model)
+    step = jax.jit(lambda tokens, cache: nnx.merge(graph, state).step(tokens, cache))
+    for t in range(5):
+        logits, cache = step(jnp.repeat(INPUTS[:, t : t + 1], 3, axis=1), cache)
+        np.testing.assert_allclose(logits, jnp.repeat(full[:, t : t + 1], 3, 1), atol=1e-5)
+
+
+def test_selecting_hypotheses_carries_their_past_along(model):
+    cache = Cache.start(model, SOURCE, beams=2, length=8)
+    _, cache = model.step(jnp.array([[1, 1], [1, 1]]), cache)
+    _, cache = model.step(jnp.array([[11, 30], [20, 31]]), cache)
+    cache = cache.select(jnp.array([[1, 0], [0, 0]]))
+    logits, _ = model.step(jnp.array([[12, 12], [21, 21]]), cache)
+
+    def prefix(*tokens):
+        return jnp.array([tokens])
+
+    swapped = model(SOURCE[:1], prefix(1, 30, 12))[:, -1]
+    np.testing.assert_allclose(logits[0, 0], swapped[0], atol=1e-5)
+    kept = model(SOURCE[1:], prefix(1, 20, 21))[:, -1]
+    np.testing.assert_allclose(logits[1], jnp.repeat(kept, 2, 0), atol=1e-5)
+
+
+def test_dropout_follows_the_example_and_not_its_company(model):
+    keys = jax.vmap(lambda n: jax.random.fold_in(jax.random.key(0), n))(jnp.arange(2))
+    together = model(SOURCE, INPUTS, rng=keys)
+    np.testing.assert_allclose(together[1:], model(SOURCE[1:], INPUTS[1:], rng=keys[1:]), atol=1e-5)
+    assert jnp.abs(together - model(SOURCE, INPUTS)).max() > 0.1
+
+
+def test_cross_attention_shows_each_layer_and_never_padding(model):
+    weights = model.cross_attention(SOURCE, INPUTS)
+    assert [w.shape for w in weights] == [(2, 4, 5, 6)] * 2
+    for w in weights:
+        np.testing.assert_allclose(w.sum(-1), 1, atol=1e-5)
+        assert (w[0, :, :, 4:] == 0).all()
+
+
+@pytest.mark.parametrize("target_vocabulary", [None, 30])
+def test_parameters_are_as_many_as_the_formulas_say(target_vocabulary):
+    m, f, v = 16, 32, 50
+    config = TransformerConfig(v, target_vocabulary, 1, 1, BlockOptions(width=m, hidden=f, heads=4))
+    model = Transformer(config, rngs=nnx.Rngs(0))
+    attention, network, norm = 4 * (m * m + m), 2 * m * f + m + f, 2 * m
+    blocks = attention + network + 2 * norm + 2 * attention + network + 3 * norm
+    count = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
+    assert count == blocks + v * m + (target_vocabulary or 0) * m
