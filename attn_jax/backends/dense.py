@@ -74,9 +74,9 @@ class dense(Backend):
 
 
 def weighted_sum(weights: Array, v: Array) -> Array:
-    """Weights `*b h t s` times values `*b s g e`: `*b t h e`, accumulated in the weights' precision."""
+    """Weights `*b h t s` times values `*b s g e`: `*b t h e`, accumulated in the wider precision."""
     h, g = weights.shape[-3], v.shape[-2]
-    accumulate = weights.dtype
+    accumulate = jnp.promote_types(weights.dtype, v.dtype)
     low_precision = jnp.finfo(v.dtype).bits < 32
     weights = weights.astype(v.dtype) if low_precision else weights
     if h == g:

@@ -56,7 +56,7 @@ def attend(
     >>> attend(q, k, v).shape
     (2, 5, 4, 8)
     """
-    problem = describe(q, k, v, rule, positions, dropout)
+    problem = _problem(q, k, v, rule, positions, dropout)
     return choose(backend, problem).attend(problem)
 
 
@@ -84,11 +84,11 @@ def attend_with_lse(
     >>> attend_with_lse(x, x, x)[1].round(4)
     Array([[1.0986, 1.0986, 1.0986]], dtype=float32)
     """
+    problem = _problem(q, k, v, rule, positions, dropout)
     if not isinstance(rule.normalizer, softmax):
         raise ValueError(
             f"only a softmax has a log-sum-exp: the rule's normalizer is {rule.normalizer!r}"
         )
-    problem = describe(q, k, v, rule, positions, dropout)
     return choose(backend, problem).attend_with_lse(problem)
 
 
@@ -150,13 +150,26 @@ def explain(
     >>> print(explain(x, x, x))
     dense      accepts: all 6 × 6 scores of each head in memory
     """
-    problem = describe(q, k, v, rule, positions, dropout)
+    problem = _problem(q, k, v, rule, positions, dropout)
     verdicts = {}
     for name, make in BACKENDS.items():
         backend = make()
         refusal = backend.refuses(problem)
         verdicts[name] = Verdict(refusal is None, refusal or backend.cost(problem))
     return Explanation(verdicts)
+
+
+def _problem(
+    q: Array,
+    k: Array | PreparedKeys,
+    v: Array,
+    rule: Rule,
+    positions: Positions | str | None,
+    dropout: Dropout | None,
+) -> Problem:
+    if v is None:
+        raise TypeError("v must be an array *b s g e, got NoneType")
+    return describe(q, k, v, rule, positions, dropout)
 
 
 def choose(backend: Backend | str, problem: Problem) -> Backend:

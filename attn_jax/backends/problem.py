@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from attn_jax.functional.dropout import Dropout
-from attn_jax.functional.mask import Axes
+from attn_jax.functional.mask import Axes, Mask
 from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.functional.tiles import Positions, Range, Tile, whole
 from attn_jax.functional.value import Array, Value, raw
@@ -51,10 +52,11 @@ def describe(
 ) -> Problem:
     """Checks shapes, dtypes and the rule's fit; raises ValueError or TypeError naming the axes."""
     if not isinstance(rule, Rule):
-        raise TypeError(f"rule must be an attn_jax.Rule, got {type(rule).__name__}")
+        hint = f": Rule(mask={rule!r})" if isinstance(rule, Mask) else ""
+        raise TypeError(f"rule must be an attn_jax.Rule, got {type(rule).__name__}{hint}")
     q, k, v, rule, positions = raw((q, k, v, rule, positions))
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        _expect_array(name, x)
+    q, k = _array("q", q), _array("k", k)
+    v = None if v is None else _array("v", v)
     *batch, t, h, d = q.shape
     s, g = k.shape[-3:-1]
     axes = Axes(tuple(batch), h, t, s)
@@ -99,11 +101,7 @@ def place(positions: Positions | str | None, axes: Axes, needed: bool = True) ->
             )
         positions = "start"
     if isinstance(positions, str):
-        if positions not in ("start", "end"):
-            raise ValueError(
-                f'positions must be "start", "end" or Positions(q, k), got {positions!r}'
-            )
-        return Positions(Range(s - t if positions == "end" else 0, t), Range(0, s))
+        return Positions.aligned(positions, t, s)
     if not isinstance(positions, Positions):
         raise TypeError(
             f'positions must be "start", "end" or Positions(q, k), got {type(positions).__name__}'
@@ -124,19 +122,23 @@ def place(positions: Positions | str | None, axes: Axes, needed: bool = True) ->
     return positions
 
 
-def _expect_array(name: str, x: Any) -> None:
+def _array(name: str, x: Any) -> Any:
+    """The queries, keys or values as a JAX array (prepared keys as they are), checked."""
     layout = {"q": "*b t h d", "k": "*b s g d", "v": "*b s g e"}[name]
-    if x is None:
-        return
-    if not isinstance(x, PreparedKeys):
-        if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-            raise TypeError(f"{name} must be an array {layout}, got {type(x).__name__}")
+    if isinstance(x, PreparedKeys) and name == "k":
+        if not jax.tree.leaves(x.keys):
+            raise ValueError("the prepared keys hold no array")
+    elif not isinstance(x, np.ndarray | jax.Array):
+        raise TypeError(f"{name} must be an array {layout}, got {type(x).__name__}")
+    else:
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise TypeError(f"{name} must be of floating point, got {x.dtype}")
-    elif not jax.tree.leaves(x.keys):
-        raise ValueError("the prepared keys hold no array")
+        x = jnp.asarray(x)
     if x.ndim < 3:
         raise ValueError(f"{name} must be {layout}, with at least 3 axes; got shape {x.shape}")
+    if name != "v" and x.shape[-1] == 0:
+        raise ValueError(f"{name} must be {layout} with a depth d of at least 1; got {x.shape}")
+    return x
 
 
 def _axes_of(x: Any) -> tuple[Any, int, int]:

@@ -10,10 +10,11 @@ import numpy as np
 from attn_jax.functional.mask import UNKNOWN, Axes, Bounds, Mask
 from attn_jax.functional.mask_checks import (
     as_array,
+    expect_axis,
     expect_batch,
     expect_booleans,
-    expect_integers,
     expect_length,
+    integers,
 )
 from attn_jax.functional.tiles import Blocks, Tile
 from attn_jax.functional.value import Array
@@ -36,6 +37,16 @@ class valid(Mask):
         array = as_array(self.array)
         if not (array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer)):
             expect_booleans("valid(array)", array)
+        expect_axis("valid(array)", "*b s", array)
+        if (
+            isinstance(array, np.ndarray)
+            and array.dtype != bool
+            and not np.isin(array, (0, 1)).all()
+        ):
+            raise ValueError(
+                "masks.valid(array) takes booleans or integers 0 and 1, got integers from "
+                f"{array.min()} to {array.max()}: for token ids write ids != padding"
+            )
         object.__setattr__(self, "array", array != 0)
         super().__post_init__()
 
@@ -66,8 +77,7 @@ class lengths(Mask):
     n: Any
 
     def __post_init__(self) -> None:
-        expect_integers("lengths(n)", self.n)
-        object.__setattr__(self, "n", as_array(self.n))
+        object.__setattr__(self, "n", as_array(integers("lengths(n)", self.n)))
         super().__post_init__()
 
     def check(self, axes: Axes) -> None:
@@ -106,9 +116,10 @@ class segments(Mask):
 
     def __post_init__(self) -> None:
         keys = self.query_ids if self.key_ids is None else self.key_ids
-        for name, ids in (("query_ids", self.query_ids), ("key_ids", keys)):
-            expect_integers(f"segments({name})", ids)
-            object.__setattr__(self, name, as_array(ids))
+        for name, ids, layout in (("query_ids", self.query_ids, "*b t"), ("key_ids", keys, "*b s")):
+            ids = as_array(integers(f"segments({name})", ids))
+            expect_axis(f"segments({name})", layout, ids)
+            object.__setattr__(self, name, ids)
         super().__post_init__()
 
     def check(self, axes: Axes) -> None:
@@ -149,10 +160,11 @@ class global_tokens(Mask):
     keys: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("queries", "keys"):
+        for name, layout in (("queries", "*b t"), ("keys", "*b s")):
             if getattr(self, name) is not None:
                 array = as_array(getattr(self, name))
                 expect_booleans(f"global_tokens({name})", array)
+                expect_axis(f"global_tokens({name})", layout, array)
                 object.__setattr__(self, name, array)
         super().__post_init__()
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from attn_jax.functional.tiles import Blocks, Cut, Positions, Range, Tile, whole
+from attn_jax.functional.tiles import Blocks, Cut, Positions, Tile, whole
 from attn_jax.functional.value import Array, Value
 
 
@@ -70,13 +70,23 @@ class Mask(Value):
     def __invert__(self) -> Mask:
         return self.mask if isinstance(self, complement) else complement(self)
 
+    # An array on the left of an operator leaves the answer, which is an error, to the mask.
+    __array_ufunc__ = None
+
+    def __rand__(self, other: Any) -> Mask:
+        return _combine(both, self, other)
+
+    __ror__ = __rxor__ = __rand__
+
     def __bool__(self) -> bool:
         raise TypeError(
             "a mask has no truth value: combine masks with & | ~ ^, not with and, or, not"
         )
 
-    def dense(self, t: int, s: int, positions: Positions | None = None) -> Array:
+    def dense(self, t: int, s: int, positions: Positions | str | None = None) -> Array:
         """All entries, booleans: `t s` where only positions are read, else `*b h t s` (or broadcast).
+
+        Positions are indices unless given. Raises ValueError where the mask is not of t × s.
 
         >>> from attn_jax.functional import masks
         >>> masks.causal().dense(2, 3).astype(int)
@@ -84,9 +94,11 @@ class Mask(Value):
                [1, 1, 0]], dtype=int32)
         """
         entries = self.allowed(whole(t, s, positions))
+        *batch, h = (1, *entries.shape[:-2])
+        self.check(Axes(tuple(batch), h, t, s))
         return jnp.broadcast_to(entries, (*entries.shape[:-2], t, s))
 
-    def show(self, t: int, s: int | None = None, positions: Positions | None = None) -> str:
+    def show(self, t: int, s: int | None = None, positions: Positions | str | None = None) -> str:
         """The mask drawn in text, a line a query: ``■`` may look, ``·`` may not.
 
         >>> from attn_jax.functional import masks
@@ -101,11 +113,10 @@ class Mask(Value):
         return "\n\n".join(drawn)
 
     def block_map(
-        self, t: int, s: int, tile: tuple[int, int], positions: Positions | None = None
+        self, t: int, s: int, tile: tuple[int, int], positions: Positions | str | None = None
     ) -> Bounds:
         """`bounds` of the whole matrix in tiles of (queries, keys), as arrays `… nq nk`."""
-        positions = positions or Positions(Range(0, t), Range(0, s))
-        blocks = Blocks(Cut(t, tile[0]), Cut(s, tile[1]), positions)
+        blocks = Blocks(Cut(t, tile[0]), Cut(s, tile[1]), whole(t, s, positions).positions)
         may, must = self.bounds(blocks)
         shape = (len(blocks.queries), len(blocks.keys))
         grow = [np.broadcast_shapes(np.shape(x), shape) for x in (may, must)]

@@ -20,25 +20,53 @@ def as_array(x: Any) -> Any:
 def expect_booleans(name: str, array: Any) -> None:
     """Raises TypeError for anything but booleans."""
     if array.dtype != bool:
-        raise TypeError(
-            f"masks.{name} must be boolean, True = may look; got {array.dtype}. "
+        is_float = jnp.issubdtype(array.dtype, jnp.floating)
+        hint = (
             "An additive mask is a bias: use biases.dense(array)"
+            if is_float
+            else "Compare to make booleans, as in array != 0; indices are not a mask"
         )
+        raise TypeError(f"masks.{name} must be boolean, True = may look; got {array.dtype}. {hint}")
 
 
-def expect_integers(name: str, value: Any) -> None:
-    """Raises TypeError for anything but an integer, integers or None."""
-    if value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool)):
-        return
-    dtype = as_array(value).dtype
-    if not jnp.issubdtype(dtype, jnp.integer):
-        raise TypeError(f"masks.{name} must be integers, got {dtype}")
+def integers(name: str, value: Any) -> Any:
+    """An integer (Python's, so that it is known while tracing) or an array of integers.
+
+    Raises:
+      TypeError: anything else.
+    """
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    array = as_array(value)
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        given = "None" if value is None else array.dtype
+        raise TypeError(f"masks.{name} must be integers, got {given}")
+    return array
 
 
-def expect_positive(name: str, n: Any) -> None:
-    """Raises ValueError for anything but an integer of at least 1."""
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+def integer(name: str, value: Any) -> Any:
+    """One integer, possibly traced, that may be negated.
+
+    Raises:
+      TypeError, ValueError: anything else; several integers.
+    """
+    value = integers(name, value)
+    if np.ndim(value):
+        raise ValueError(f"masks.{name} must be one integer, got an array of shape {value.shape}")
+    return value if isinstance(value, int) else value.astype(jnp.int32)
+
+
+def positive(name: str, n: Any) -> int:
+    """A Python integer of at least 1; ValueError for anything else."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"masks.{name} must be an integer of at least 1, got {n!r}")
+    return int(n)
+
+
+def expect_axis(name: str, layout: str, array: Any) -> None:
+    """Raises ValueError for a scalar where an array with axes belongs."""
+    if array.ndim == 0:
+        raise ValueError(f"masks.{name} must be {layout}, got a scalar")
 
 
 def expect_length(name: str, axis: str, given: int, needed: int) -> None:

@@ -26,7 +26,7 @@ from attn_jax.functional.position_masks import (
     window,
 )
 from attn_jax.functional.tiles import Blocks, Tile
-from attn_jax.functional.value import Array
+from attn_jax.functional.value import Array, show
 
 __all__ = [
     "Mask", "band", "causal", "diagonal", "everything", "explicit", "global_tokens", "lengths",
@@ -65,6 +65,11 @@ class per_head(Mask):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", tuple(self.masks))
+        for given in self.masks:
+            if not isinstance(given, Mask):
+                raise TypeError(
+                    f"masks.per_head takes masks, one per query head; got {show(given)} among them"
+                )
         super().__post_init__()
 
     @property

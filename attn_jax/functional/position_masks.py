@@ -13,8 +13,9 @@ from attn_jax.functional.mask import UNKNOWN, Axes, Bounds, Mask
 from attn_jax.functional.mask_checks import (
     expect_batch,
     expect_booleans,
-    expect_integers,
-    expect_positive,
+    integer,
+    integers,
+    positive,
 )
 from attn_jax.functional.tiles import Blocks, Tile
 from attn_jax.functional.value import Array
@@ -80,7 +81,8 @@ class band(_Band):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            expect_integers(f"band({name})", getattr(self, name))
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, integer(f"band({name})", getattr(self, name)))
         super().__post_init__()
 
     def limits(self) -> tuple[Any, Any]:
@@ -99,7 +101,7 @@ class causal(_Band):
     offset: Any = 0
 
     def __post_init__(self) -> None:
-        expect_integers("causal(offset)", self.offset)
+        object.__setattr__(self, "offset", integer("causal(offset)", self.offset))
         super().__post_init__()
 
     def limits(self) -> tuple[Any, Any]:
@@ -118,7 +120,7 @@ class window(_Band):
 
     def __post_init__(self) -> None:
         for name in ("before", "after"):
-            expect_integers(f"window({name})", getattr(self, name))
+            object.__setattr__(self, name, integer(f"window({name})", getattr(self, name)))
         super().__post_init__()
 
     def limits(self) -> tuple[Any, Any]:
@@ -152,7 +154,7 @@ class prefix(_Positional):
     n: Any
 
     def __post_init__(self) -> None:
-        expect_integers("prefix(n)", self.n)
+        object.__setattr__(self, "n", integers("prefix(n)", self.n))
         super().__post_init__()
 
     def _n(self) -> Any:
@@ -180,7 +182,7 @@ class stride(_Positional):
     n: int
 
     def __post_init__(self) -> None:
-        expect_positive("stride(n)", self.n)
+        object.__setattr__(self, "n", positive("stride(n)", self.n))
         super().__post_init__()
 
     def allowed(self, tile: Tile) -> Array:
@@ -204,7 +206,7 @@ class same_block(_Positional):
     n: int
 
     def __post_init__(self) -> None:
-        expect_positive("same_block(n)", self.n)
+        object.__setattr__(self, "n", positive("same_block(n)", self.n))
         super().__post_init__()
 
     def allowed(self, tile: Tile) -> Array:
@@ -233,10 +235,26 @@ class where(_Positional):
     fn: Callable[[Any, Any], Any]
     bound: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("fn", "bound"):
+            given = getattr(self, name)
+            if not callable(given) and not (name == "bound" and given is None):
+                raise TypeError(f"masks.where({name}) must be a function, got {given!r}")
+        super().__post_init__()
+
     def allowed(self, tile: Tile) -> Array:
         entries = jnp.asarray(self.fn(tile.i, tile.j))
         expect_booleans(f"where({getattr(self.fn, '__name__', 'fn')})", entries)
         return entries.reshape((1,) * (2 - entries.ndim) + entries.shape)
+
+    def bounds(self, blocks: Blocks) -> Bounds:
+        if not blocks.static:
+            return super().bounds(blocks)
+        with jax.ensure_compile_time_eval():  # a bound may be written with jax.numpy
+            known = super().bounds(blocks)
+        if any(isinstance(x, jax.core.Tracer) for x in known):  # it closes over a traced array
+            return UNKNOWN
+        return Bounds(*(np.asarray(x) for x in known))
 
     def bounds_between(self, q_low: Any, q_high: Any, k_low: Any, k_high: Any) -> Bounds:
         if self.bound is None:

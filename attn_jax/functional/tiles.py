@@ -63,6 +63,22 @@ class Positions(Value):
     q: Any
     k: Any
 
+    def __post_init__(self) -> None:
+        for name in ("q", "k"):
+            object.__setattr__(self, name, _signed(getattr(self, name)))
+        super().__post_init__()
+
+    @classmethod
+    def aligned(cls, end: str, t: int, s: int) -> Positions:
+        """The positions that "start" (first query at first key) and "end" (last at last) stand for.
+
+        >>> Positions.aligned("end", 1, 5)
+        Positions(q=Range(start=4, size=1), k=Range(start=0, size=5))
+        """
+        if end not in ("start", "end"):
+            raise ValueError(f'positions must be "start", "end" or Positions(q, k), got {end!r}')
+        return cls(Range(s - t if end == "end" else 0, t), Range(0, s))
+
 
 class Tile(Value):
     """A rectangle of the score matrix: which queries and keys, by index and by position.
@@ -109,14 +125,27 @@ class Tile(Value):
         )
 
 
-def whole(t: int, s: int, positions: Positions | None = None) -> Tile:
-    """The whole score matrix as one tile; positions are indices unless given."""
-    return Tile(Range(0, t), Range(0, s), positions or Positions(Range(0, t), Range(0, s)))
+def whole(t: int, s: int, positions: Positions | str | None = None) -> Tile:
+    """The whole score matrix as one tile; positions are indices ("start") unless given."""
+    if positions is None or isinstance(positions, str):
+        positions = Positions.aligned(positions or "start", t, s)
+    return Tile(Range(0, t), Range(0, s), positions)
 
 
 def positions_array(positions: Any) -> Array:
     """Positions as an integer array, `t` or `*b t`."""
     return positions.array() if isinstance(positions, Range) else jnp.asarray(positions)
+
+
+def _signed(positions: Any) -> Any:
+    """Integers wide enough to be subtracted; lists become arrays, all else stays as it is."""
+    if isinstance(positions, list | tuple):
+        positions = np.asarray(positions)
+    if not isinstance(positions, np.ndarray | jax.Array):
+        return positions
+    kind, width = positions.dtype.kind, positions.dtype.itemsize
+    narrow = kind == "u" or (kind == "i" and width < 4)
+    return positions.astype(np.int32) if narrow else positions
 
 
 def _part(positions: Any, part: Range) -> Any:

@@ -129,7 +129,8 @@ def show(content: Any) -> str:
         return content.aval.str_short()
     if isinstance(content, np.ndarray | jax.Array | np.generic):
         if content.ndim == 0 and not jax.dtypes.issubdtype(content.dtype, jax.dtypes.prng_key):
-            return f"{content.item():.4g}"
+            number = content.item()
+            return f"{number:.4g}" if isinstance(number, float) else str(number)
         return f"{content.dtype}[{','.join(map(str, content.shape))}]"
     if callable(content) and hasattr(content, "__name__"):
         return str(content.__name__)
