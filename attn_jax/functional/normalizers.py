@@ -7,21 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from attn_jax.functional.scores import per_head
-from attn_jax.functional.value import Array, Value, leaf
+from attn_jax.functional.normalizer import Normalizer
+from attn_jax.functional.score import per_head
+from attn_jax.functional.value import Array, leaf
 
 __all__ = ["Normalizer", "softmax"]
-
-
-class Normalizer(Value):
-    """Turns scores into weights. Scores of pairs that may not look arrive as −inf."""
-
-    def check(self, h: int) -> None:
-        """Raises ValueError where the normalizer does not fit `h` query heads."""
-
-    def weights(self, scores: Array) -> Array:
-        """Weights of the same shape, `*b h t s`; a row of −inf becomes a row of zeros."""
-        raise NotImplementedError
 
 
 class softmax(Normalizer):

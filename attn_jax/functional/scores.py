@@ -2,7 +2,8 @@
 
 A score has three pure parts: ``prepare_q`` and ``prepare_k``, done once per sequence (and cacheable),
 and ``pair``, done on tiles. Axis letters: `b` batch, `t` query, `s` key, `h` query heads, `g` key heads
-(`g` divides `h`; query head i meets key head ``i // (h // g)``), `d` depth.
+(`g` divides `h`; query head i meets key head ``i // (h // g)``), `d` depth of queries, `c` of keys where
+it differs.
 """
 
 from __future__ import annotations
@@ -13,80 +14,67 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from attn_jax.functional.value import Array, Value, leaf, show
+from attn_jax.functional.distance_scores import (
+    boxcar,
+    epanechnikov,
+    gaussian,
+    l2,
+    laplace,
+    triangular,
+)
+from attn_jax.functional.dot_scores import bilinear, cosine, dot, kernel, project, scaled_dot
+from attn_jax.functional.score import Lift, Score, repeat_heads, score_dtype, sum_over_depth
+from attn_jax.functional.value import Array, leaf, show
 
-__all__ = ["Score", "dot", "pairwise", "scaled_dot"]
-
-
-class Score(Value):
-    """A score of queries and keys; subclass it with a ``pair``, and prepare what can be shared.
-
-    Prepared queries and keys may be any pytree of arrays that keep the axes of what they were made
-    from: `*b t h …` and `*b s g …`.
-    """
-
-    def check(self, q_depth: int, k_depth: int) -> None:
-        """Raises ValueError where queries and keys of these depths cannot be scored."""
-        if q_depth != k_depth:
-            raise ValueError(
-                f"scores.{self!r} needs queries and keys of one depth d: q has {q_depth}, "
-                f"k has {k_depth}"
-            )
-
-    def prepare_q(self, q: Array) -> Any:
-        """What `pair` needs of the queries, `*b t h …`."""
-        return q
-
-    def prepare_k(self, k: Array) -> Any:
-        """What `pair` needs of the keys, `*b s g …`."""
-        return k
-
-    def pair(self, q: Any, k: Any) -> Array:
-        """Scores `*b h t s`, float32 (float64 for float64), of prepared queries and keys."""
-        raise NotImplementedError
+__all__ = [
+    "Lift", "Score", "additive", "bilinear", "boxcar", "cosine", "dot", "epanechnikov", "gaussian",
+    "kernel", "l2", "laplace", "pairwise", "scaled_dot", "triangular",
+]  # fmt: skip
 
 
-class dot(Score):
-    r"""Inner product, :math:`q \cdot k`.
+class additive(Score):
+    r"""A network of one hidden layer, :math:`v^\top \tanh(W_q^\top q + W_k^\top k)`.
 
-    Shapes:
-      q: `*b t h d`.  k: `*b s g d`.  returns: `*b h t s`, in the units of q times those of k.
-
-    Reference: Luong, Pham and Manning (2015), equation 8.
-
-    >>> q, k = jnp.ones((2, 1, 4)), jnp.ones((3, 1, 4))
-    >>> dot().pair(q, k)
-    Array([[[4., 4., 4.],
-            [4., 4., 4.]]], dtype=float32)
-    """
-
-    def pair(self, q: Array, k: Array) -> Array:
-        return inner(q, k)
-
-
-class scaled_dot(Score):
-    r"""Inner product times a scale, :math:`q \cdot k / \sqrt{d}` unless told otherwise.
-
-    Dividing by √d keeps the variance of the scores at 1 when the entries of q and k have variance 1.
+    Keys and queries are projected once per sequence; ``rule.prepare(keys)`` keeps the keys'.
 
     Args:
-      scale: what to multiply by instead of 1/√d; a scalar, or one per query head, `h`.
+      w_q: `d a`, applied as ``q @ w_q``.
+      w_k: `c a`.
+      v: `a`. All three are shared by the heads.
 
     Shapes:
-      q: `*b t h d`.  k: `*b s g d`.  returns: `*b h t s`, dimensionless.
+      q: `*b t h d`.  k: `*b s g c`.  returns: `*b h t s`.
 
-    Reference: Vaswani et al. (2017), equation 1.
+    Raises:
+      ValueError: depths or widths that do not fit.
 
-    >>> q, k = jnp.ones((2, 1, 4)), jnp.ones((3, 1, 4))
-    >>> scaled_dot().pair(q, k)[0, 0]
-    Array([2., 2., 2.], dtype=float32)
+    Reference: Bahdanau, Cho and Bengio (2015), appendix A.1.2.
+
+    >>> score = additive(jnp.ones((2, 4)), jnp.ones((3, 4)), jnp.ones(4))
+    >>> score.pair(score.prepare_q(jnp.ones((1, 1, 2))), score.prepare_k(jnp.zeros((1, 1, 3))))
+    Array([[[3.856...]]], dtype=float32)
     """
 
-    scale: Array | None = leaf(default=None)
+    w_q: Array = leaf()
+    w_k: Array = leaf()
+    v: Array = leaf()
+
+    def check(self, q_depth: int, k_depth: int) -> None:
+        w_q, w_k, v = jnp.shape(self.w_q), jnp.shape(self.w_k), jnp.shape(self.v)
+        if len(v) != 1 or w_q != (q_depth, *v) or w_k != (k_depth, *v):
+            raise ValueError(
+                f"scores.additive needs w_q: d a, w_k: c a and v: a, with d = {q_depth} the depth of "
+                f"q and c = {k_depth} that of k; got {w_q}, {w_k} and {v}"
+            )
+
+    def prepare_q(self, q: Array) -> Array:
+        return project(q, self.w_q)
+
+    def prepare_k(self, k: Array) -> Array:
+        return project(k, self.w_k)
 
     def pair(self, q: Array, k: Array) -> Array:
-        scale = q.shape[-1] ** -0.5 if self.scale is None else per_head(self.scale)
-        return inner(q, k) * scale
+        return sum_over_depth(lambda a, b, v: v * jnp.tanh(a + b), q, k, self.v)
 
 
 class pairwise(Score):
@@ -141,30 +129,3 @@ class pairwise(Score):
     def __repr__(self) -> str:
         named = "".join(f", {name}={show(x)}" for name, x in self.leaves.items())
         return f"pairwise({show(self.fn)}{named})"
-
-
-def score_dtype(*arrays: Array) -> Any:
-    """The dtype scores have: float32, or float64 where an operand is."""
-    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
-
-
-def per_head(x: Array) -> Array:
-    """A scalar as it is; one number per head, `h`, to broadcast against scores: `h 1 1`."""
-    return x[:, None, None] if jnp.ndim(x) == 1 else x
-
-
-def inner(q: Array, k: Array) -> Array:
-    """Inner products of every query and key of the heads that meet: `*b h t s`, float32 or float64."""
-    *_, t, h, d = q.shape
-    s, g = k.shape[-3:-1]
-    dtype = score_dtype(q, k)
-    if h == g:
-        return jnp.einsum("...thd,...shd->...hts", q, k, preferred_element_type=dtype)
-    q = q.reshape(*q.shape[:-3], t, g, h // g, d)
-    scores = jnp.einsum("...tgrd,...sgd->...grts", q, k, preferred_element_type=dtype)
-    return scores.reshape(*scores.shape[:-4], h, t, s)
-
-
-def repeat_heads(k: Array, h: int) -> Array:
-    """Key heads repeated to meet the query heads: `*b s g …` to `*b s h …`."""
-    return k if k.shape[-2] == h else jnp.repeat(k, h // k.shape[-2], axis=-2)
