@@ -22,8 +22,10 @@ class Shapes:
     sequence meets thus depends on its own length alone, whatever comes before or after it.
 
     Args:
-      tokens: cells of a batch, rows × width, padding included; at least one row.
+      tokens: cells of a batch, rows × width, padding included.
       longest: the greatest length of a source, its end token included.
+      divisor: rows of a batch are a multiple of this, and at least this, so that devices can share
+        them evenly.
 
     Raises:
       ValueError: if a number is not positive.
@@ -34,10 +36,11 @@ class Shapes:
 
     tokens: int = 2048
     longest: int = 256
+    divisor: int = 1
 
     def __post_init__(self) -> None:
-        if self.tokens < 1 or self.longest < 1:
-            raise ValueError(f"expected tokens >= 1 and longest >= 1, got {self}")
+        if min(self.tokens, self.longest, self.divisor) < 1:
+            raise ValueError(f"expected tokens, longest and divisor of at least 1, got {self}")
 
     def width(self, length: int) -> int:
         """The width of the batch that a source of some length goes into."""
@@ -48,7 +51,7 @@ class Shapes:
 
     def rows(self, width: int) -> int:
         """How many rows a batch of this width has."""
-        return max(1, self.tokens // width)
+        return max(1, self.tokens // width // self.divisor) * self.divisor
 
 
 class Found(NamedTuple):

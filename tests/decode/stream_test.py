@@ -99,9 +99,14 @@ def test_widths_cover_every_length_and_waste_at_most_half():
     assert len({shapes.width(n) for n in range(1, 1001)}) == 15
 
 
-@pytest.mark.parametrize("options", [{"tokens": 0}, {"longest": 0}])
+def test_devices_can_share_the_rows_of_every_shape():
+    shapes = Shapes(tokens=100, divisor=8)
+    assert [shapes.rows(width) for width in (4, 8, 16, 200)] == [24, 8, 8, 8]
+
+
+@pytest.mark.parametrize("options", [{"tokens": 0}, {"longest": 0}, {"divisor": 0}])
 def test_shapes_without_room_are_refused(options):
-    with pytest.raises(ValueError, match="expected tokens >= 1 and longest >= 1"):
+    with pytest.raises(ValueError, match="at least 1, got Shapes"):
         Shapes(**options)
 
 
