@@ -8,10 +8,11 @@ import jax.numpy as jnp
 
 from attn_jax.functional.bias import Bias
 from attn_jax.functional.mask import Axes
+from attn_jax.functional.position_biases import alibi, relative_2d, t5
 from attn_jax.functional.tiles import Tile
 from attn_jax.functional.value import Array, leaf
 
-__all__ = ["Bias", "dense"]
+__all__ = ["Bias", "alibi", "dense", "relative_2d", "t5"]
 
 
 class dense(Bias):
