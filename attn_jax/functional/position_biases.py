@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import numpy as np
 from attn_jax.functional.bias import Bias
 from attn_jax.functional.mask import Axes
 from attn_jax.functional.score import per_head
-from attn_jax.functional.tiles import Range, Tile
+from attn_jax.functional.tiles import Tile
 from attn_jax.functional.value import Array, leaf, show
 
 
@@ -139,7 +138,7 @@ class t5(_Positional):
             )
 
     def values(self, tile: Tile) -> Array:
-        return _of_difference(lambda difference: self.table[self.bucket(difference)], tile)
+        return _heads_first(self.table[self.bucket(tile.j - tile.i)])
 
     def bucket(self, difference: Array) -> Array:
         """The bucket of each ``j − i``, int32."""
@@ -231,33 +230,6 @@ def relative_2d(table: Array, window: tuple[int, int]) -> window_offsets:
     """
     height, width = window
     return window_offsets(table, height, width)
-
-
-def _of_difference(function: Callable[[Array], Array], tile: Tile) -> Array:
-    """``function(j − i)``, one number a head in its last axis, on a tile: `h t s` or `*b h t s`.
-
-    Where positions are consecutive a tile has only t + s − 1 differences: the function is evaluated
-    on these and laid out along the diagonals, so that its gradient is a sum over each diagonal and
-    not a scatter of t × s numbers.
-    """
-    q, k = tile.positions.q, tile.positions.k
-    if not (isinstance(q, Range) and isinstance(k, Range)):
-        return _heads_first(function(tile.j - tile.i))
-    t, s = q.size, k.size
-    if t == 0 or s == 0:
-        return jnp.zeros((1, t, s))
-    differences = Range(k.start - q.start - (t - 1), t + s - 1).array()
-    return _along_diagonals(jnp.moveaxis(function(differences), -1, 0), t, s)
-
-
-def _along_diagonals(x: Array, t: int, s: int) -> Array:
-    """`h t+s−1` to `h t s`, row i and column j holding entry j − i + t − 1, without a gather.
-
-    Rows of one entry too many, read again as rows of one entry less, move right by one a row.
-    """
-    h, n = x.shape
-    rows = jnp.broadcast_to(jnp.pad(x, ((0, 0), (0, 1)))[:, None, :], (h, t, n + 1))
-    return rows.reshape(h, -1)[:, : t * n].reshape(h, t, n)[:, :, t - 1 :]
 
 
 def _heads_first(x: Array) -> Array:
