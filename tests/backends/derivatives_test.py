@@ -1,0 +1,169 @@
+"""Every derivative of every backend, of every kind of leaf, through closures, under jit and vmap.
+
+The yardstick is the formula itself, written out below on the whole score matrix and differentiated by
+JAX; no backend shares code with it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attn_jax import Rule, attend_with_lse, backends, biases, masks, normalizers, scores, transforms
+
+T, S, H, G, D, E = 5, 7, 4, 2, 3, 2
+BACKENDS = {"dense": backends.dense()}
+
+
+class Inputs(NamedTuple):
+    """All that the output depends on smoothly."""
+
+    q: Any
+    k: Any
+    v: Any
+    power: Any  # a leaf of the score
+    slope: Any  # captured by the score's function
+    table: Any  # a leaf of the bias
+    cap: Any  # a leaf of the transform
+    tilt: Any  # captured by the transform's function
+    sink: Any  # a leaf of the normalizer, one per head
+    reach: Any  # captured by the mask's function: moves nothing
+
+
+def inputs(seed: int = 0) -> Inputs:
+    rng = np.random.default_rng(seed)
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
+    return Inputs(
+        normal(T, H, D), normal(S, G, D), normal(S, G, E), power=jnp.float32(0.7),
+        slope=jnp.float32(0.4), table=normal(H, T, S), cap=jnp.float32(2.0),
+        tilt=jnp.float32(0.2), sink=normal(H), reach=jnp.float32(3.5),
+    )  # fmt: skip
+
+
+def attention(x: Inputs, step: Any, backend: backends.Backend) -> tuple[Any, Any]:
+    """Closures capture traced floats (slope, tilt, reach) and a traced integer (step)."""
+    cap = transforms.soft_cap(x.cap)
+    rule = Rule(
+        score=scores.pairwise(
+            lambda q, k, *, power: power * (q * k).sum() - x.slope * jnp.square(q - k).sum(),
+            power=x.power,
+        ),
+        bias=biases.dense(x.table),
+        transform=lambda s, i, j: cap(s, i, j) + x.tilt * jnp.sin(s) * (i - j + step),
+        mask=masks.where(lambda i, j: (abs(i - j) <= x.reach) & (j != step)) & masks.band(low=-2),
+        normalizer=normalizers.softmax(sink=x.sink),
+        transform_reads_positions=True,
+    )
+    return attend_with_lse(x.q, x.k, x.v, rule=rule, positions="start", backend=backend)
+
+
+def formula(x: Inputs, step: Any) -> tuple[Any, Any]:
+    q, k, v = x.q[:, None], jnp.repeat(x.k, H // G, 1)[None], jnp.repeat(x.v, H // G, 1)
+    s = (x.power * (q * k).sum(-1) - x.slope * jnp.square(q - k).sum(-1)).transpose(2, 0, 1)
+    s = s + x.table
+    i, j = jnp.arange(T)[:, None], jnp.arange(S)[None]
+    s = x.cap * jnp.tanh(s / x.cap) + x.tilt * jnp.sin(s) * (i - j + step)
+    seen = (abs(i - j) <= x.reach) & (j != step) & (i - j <= 2)
+    s = jnp.where(seen, s, -jnp.inf)
+    with_sink = jnp.concatenate([s, jnp.broadcast_to(x.sink[:, None, None], (H, T, 1))], -1)
+    weights = jax.nn.softmax(with_sink, -1)[..., :-1]
+    return jnp.einsum("hts,she->the", weights, v), jax.nn.logsumexp(with_sink, -1)
+
+
+def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Curved in everything: second derivatives of outputs and of how they are used both count."""
+
+    def value(x: Inputs, step: Any) -> Any:
+        y, lse = function(x, step)
+        return jnp.sin(y).sum() + jnp.square(y).sum() + jnp.tanh(lse).sum()
+
+    return value
+
+
+def derivatives(function: Callable[..., Any]) -> Callable[..., Any]:
+    """All of them from one compiled function, so that the suite compiles once a backend."""
+    value = scalar(function)
+
+    def all_of(x: Inputs, direction: Inputs, step: Any) -> dict[str, Any]:
+        f = lambda x: value(x, step)
+        gradient = jax.grad(f)
+        along = lambda x: sum(
+            jnp.vdot(a, b) for a, b in zip(gradient(x), direction, strict=True)
+        )  # fmt: skip
+        return {
+            "values": function(x, step),
+            "grad": gradient(x),
+            "jvp": jax.jvp(lambda x: function(x, step), (x,), (direction,)),
+            "forward over reverse": jax.jvp(gradient, (x,), (direction,))[1],
+            "reverse over reverse": jax.grad(along)(x),
+            "reverse over forward": jax.grad(lambda x: jax.jvp(f, (x,), (direction,))[1])(x),
+        }
+
+    return all_of
+
+
+def agree(a: Any, b: Any, tolerance: float = 3e-4) -> None:
+    chex.assert_trees_all_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_derivative_of_every_leaf_and_every_captured_array(name):
+    arguments = (inputs(0), inputs(1), 1)
+    expected = jax.jit(derivatives(formula))(*arguments)
+    actual = jax.jit(derivatives(lambda x, step: attention(x, step, BACKENDS[name])))(*arguments)
+    agree(actual, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_derivative_under_vmap(name):
+    xs, directions = (
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(inputs, seeds))
+        for seeds in ([0, 1, 2], [3, 4, 5])
+    )
+    arguments = (xs, directions, jnp.arange(3))  # the captured integer is mapped too
+    expected = jax.jit(jax.vmap(derivatives(formula)))(*arguments)
+    mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))
+    agree(jax.jit(jax.vmap(mine))(*arguments), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_hessian(name):
+    pick = lambda x: (x.q[0], x.k[:2], x.table[0, 0], x.cap, x.sink, x.slope, x.tilt, x.power)
+
+    def curvature(function):
+        def f(some, x):
+            q, k, row, cap, sink, slope, tilt, power = some
+            x = x._replace(
+                q=x.q.at[0].set(q), k=x.k.at[:2].set(k), table=x.table.at[0, 0].set(row), cap=cap,
+                sink=sink, slope=slope, tilt=tilt, power=power,
+            )  # fmt: skip
+            return scalar(function)(x, 1)
+
+        return jax.jit(jax.hessian(f))(pick(inputs(0)), inputs(0))
+
+    agree(curvature(lambda x, step: attention(x, step, BACKENDS[name])), curvature(formula))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_an_array_captured_outside_the_differentiated_function_is_a_constant(name):
+    """Only what is differentiated has a gradient, and mapping what is captured maps the result."""
+    x = inputs(0)
+
+    def of_query(q, captured):
+        return scalar(lambda x, step: attention(x, step, BACKENDS[name]))(
+            captured._replace(q=q), 1
+        )  # fmt: skip
+
+    stacked = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), x)
+    mapped = jax.jit(jax.vmap(jax.grad(of_query), (None, 0)))(x.q, stacked)
+    expected = [
+        jax.grad(lambda q, c=c: scalar(formula)(c._replace(q=q), 1))(x.q)
+        for c in (x, jax.tree.map(lambda a: 2 * a, x))
+    ]
+    agree(mapped, jnp.stack(expected))
