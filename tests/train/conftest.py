@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["tiny.py", "devices.py"]  # scripts
+
 
 @pytest.fixture(scope="session")
 def tiny():

@@ -1,6 +1,6 @@
 """A language model small enough to train in a test; as a script, a run that can be killed.
 
-python tiny.py WORKDIR [--steps N] [--devices N] [--slow]
+python tiny.py WORKDIR [--steps N] [--devices N] [--pause SECONDS]
 """
 
 import argparse
@@ -25,6 +25,7 @@ import numpy as np
 from attn_jax import train
 
 VOCABULARY, WIDTH, EXAMPLES, LENGTH = 13, 8, 24, 6
+PEAK = 0.05
 
 
 def parameters(seed=0):
@@ -86,7 +87,7 @@ def spoilt_loss(params, batch, rngs):
     return sums | {"loss": sums["loss"] + jnp.sum(batch["spoil"])}
 
 
-def optimizer(peak=0.05):
+def optimizer(peak=PEAK):
     return train.adamw(train.inverse_square_root(peak, 4), decay=0.01, clip=1.0)
 
 

@@ -1,0 +1,45 @@
+import signal
+import threading
+
+import pytest
+
+from attn_jax.train.signals import Interrupted, Signals, StopAsked
+
+
+def test_the_first_is_heard_the_second_is_the_systems_and_all_is_as_before_afterwards():
+    before = signal.getsignal(signal.SIGTERM)
+    with Signals() as signals:
+        assert signals.received is None
+        signal.raise_signal(signal.SIGINT)
+        assert signals.received is signal.SIGINT
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_disposable_work_ends_at_once():
+    reached = []
+    with Signals() as signals:
+        with pytest.raises(StopAsked), signals.disposable():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("after the signal")
+        with pytest.raises(StopAsked), signals.disposable():
+            reached.append("begun after the signal")
+    assert not reached
+
+
+def test_in_another_thread_nothing_is_heard_and_nothing_breaks():
+    before = signal.getsignal(signal.SIGTERM)
+
+    def enter():
+        with Signals():
+            assert signal.getsignal(signal.SIGTERM) is before
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+
+
+def test_uncaught_it_ends_the_process_with_zero():
+    assert Interrupted("saved").code == 0
+    assert str(Interrupted("saved")) == "saved"
