@@ -9,9 +9,10 @@ import jax.numpy as jnp
 
 from attn_jax.functional.normalizer import Normalizer
 from attn_jax.functional.score import per_head
+from attn_jax.functional.sparse_normalizers import entmax15, sparsemax
 from attn_jax.functional.value import Array, leaf
 
-__all__ = ["Normalizer", "softmax"]
+__all__ = ["Normalizer", "entmax15", "l1", "sigmoid", "softmax", "sparsemax"]
 
 
 class softmax(Normalizer):
@@ -36,11 +37,7 @@ class softmax(Normalizer):
     sink: Array | None = leaf(default=None)
 
     def check(self, h: int) -> None:
-        if self.sink is not None and jnp.shape(self.sink) not in ((), (h,)):
-            raise ValueError(
-                f"normalizers.softmax(sink) must be a scalar or one per query head, ({h},); got "
-                f"shape {jnp.shape(self.sink)}"
-            )
+        _expect_per_head("softmax(sink)", self.sink, h)
 
     def weights(self, scores: Array) -> Array:
         exponentials, total, _ = self._parts(scores)
@@ -66,3 +63,66 @@ class softmax(Normalizer):
         if sink is not None:
             total = total + jnp.exp(sink - highest)
         return exponentials, total, highest
+
+
+class l1(Normalizer):
+    r"""Non-negative scores divided by their sum, :math:`w_j = s_j / \sum_{j'} s_{j'}`.
+
+    For scores that are a kernel itself (``scores.kernel``: linear attention; a pairwise function:
+    kernel regression). The logarithm of a kernel, as ``scores.gaussian`` is, goes with ``softmax``.
+    A row whose scores are all 0 becomes a row of zeros, like one that sees nothing.
+
+    Shapes:
+      scores: `*b h t s`, non-negative.  returns: the same, in [0, 1].
+
+    References: Nadaraya (1964); Katharopoulos et al. (2020), equation 3.
+
+    >>> l1().weights(jnp.array([[1.0, 3.0, -jnp.inf], [0.0, 0.0, 0.0]]))
+    Array([[0.25, 0.75, 0.  ],
+           [0.  , 0.  , 0.  ]], dtype=float32)
+    """
+
+    def weights(self, scores: Array) -> Array:
+        scores = jnp.where(scores == -jnp.inf, 0, scores)
+        # Divided by the largest first, so that sums and squares neither over- nor underflow; the
+        # weights do not depend on it, so neither does the gradient.
+        largest = jax.lax.stop_gradient(jnp.abs(scores).max(-1, keepdims=True, initial=0))
+        scores = scores / jnp.where(largest > 0, largest, 1)
+        total = scores.sum(-1, keepdims=True)
+        some = total != 0
+        return jnp.where(some, scores / jnp.where(some, total, 1), 0)
+
+
+class sigmoid(Normalizer):
+    r"""Each score on its own, :math:`w_j = 1 / (1 + e^{-(s_j + b)})`; weights need not sum to 1.
+
+    Args:
+      bias: b, added to the scores; a scalar or one per query head, `h`; None adds nothing. Minus the
+        log of the number of keys starts training near a softmax's total.
+
+    Shapes:
+      scores: `*b h t s`.  returns: the same, in [0, 1].
+
+    Reference: Ramapuram et al. (2025), section 2.
+
+    >>> sigmoid().weights(jnp.array([[0.0, -jnp.inf]]))
+    Array([[0.5, 0. ]], dtype=float32)
+    """
+
+    bias: Array | None = leaf(default=None)
+
+    def check(self, h: int) -> None:
+        _expect_per_head("sigmoid(bias)", self.bias, h)
+
+    def weights(self, scores: Array) -> Array:
+        if self.bias is not None:
+            scores = scores + per_head(jnp.asarray(self.bias, scores.dtype))
+        return jax.nn.sigmoid(scores)
+
+
+def _expect_per_head(name: str, x: Any, h: int) -> None:
+    if x is not None and jnp.shape(x) not in ((), (h,)):
+        raise ValueError(
+            f"normalizers.{name} must be a scalar or one per query head, ({h},); got shape "
+            f"{jnp.shape(x)}"
+        )
