@@ -1,0 +1,72 @@
+"""What the weights of each query are like, without keeping the weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from attn_jax.backends.dense import dense
+from attn_jax.backends.problem import Problem, describe
+from attn_jax.functional.rule import PreparedKeys, Rule
+from attn_jax.functional.tiles import Positions
+from attn_jax.functional.value import Array
+
+
+class AttentionStats(NamedTuple):
+    """Statistics of the weights of each query, each `*b h t`, float32 (float64 for float64).
+
+    Of a query that sees nothing `max_score` is −inf and all else 0.
+    """
+
+    entropy: Array
+    """Σ −w log w, in nats, with 0 log 0 = 0."""
+
+    max_score: Array
+    """The highest score of a key it sees, after bias and transform."""
+
+    max_weight: Array
+    """The largest weight, before dropout."""
+
+    self_weight: Array
+    """The weight of the key at the query's own position."""
+
+    distance: Array
+    """Σ w |i − j| over the positions of query and keys, in positions."""
+
+
+def attention_stats(
+    q: Array,
+    k: Array | PreparedKeys,
+    *,
+    rule: Rule = Rule(),  # noqa: B008 (a rule is an immutable value)
+    positions: Positions | str | None = None,
+) -> AttentionStats:
+    """Entropy, highest score, largest weight, weight on self and expected distance of each query.
+
+    Args and raises: as :func:`attend`. Positions are indices ("start") where the rule reads none and
+    none are given.
+
+    Returns:
+      AttentionStats of arrays `*b h t`, differentiable.
+
+    >>> x = jnp.zeros((3, 1, 2))
+    >>> stats = attention_stats(x, x)
+    >>> stats.entropy.round(4), stats.distance.round(4)
+    (Array([[1.0986, 1.0986, 1.0986]], dtype=float32), Array([[1.    , 0.6667, 1.    ]], dtype=float32))
+    """
+    return _densely(describe(q, k, None, rule, positions))
+
+
+def _densely(problem: Problem) -> AttentionStats:
+    scores, _ = dense()._scores_and_values(problem)
+    weights = problem.rule.normalizer.weights(scores)
+    i, j = problem.tile.i, problem.tile.j
+    some = weights > 0
+    return AttentionStats(
+        entropy=jnp.where(some, -weights * jnp.log(jnp.where(some, weights, 1)), 0).sum(-1),
+        max_score=scores.max(-1, initial=-jnp.inf),
+        max_weight=weights.max(-1, initial=0),
+        self_weight=jnp.where(i == j, weights, 0).sum(-1),
+        distance=(weights * jnp.abs(i - j)).sum(-1),
+    )
