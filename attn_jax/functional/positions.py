@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from attn_jax.functional.value import Array
 
-__all__ = ["rotary", "sinusoidal"]
+__all__ = ["rotary", "sinusoidal", "sinusoidal_2d"]
 
 
 def _angles(positions: Array, pairs: int, base: float) -> Array:
@@ -40,6 +40,36 @@ def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
         raise ValueError(f"sinusoidal positions need an even width, got {width}")
     angles = _angles(positions, width // 2, base)
     return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*angles.shape[:-1], width)
+
+
+def sinusoidal_2d(positions: Array, width: int, base: float = 10_000.0) -> Array:
+    """Sines and cosines of the row in the first half of the encoding, of the column in the second.
+
+    Args:
+      positions: `… 2`, row and column, in cells of a grid.
+      width: m, the width of the encoding, a multiple of 4.
+      base: the longest wavelength over 2π.
+
+    Returns:
+      `… m`, float32, dimensionless in [−1, 1]; each half as of :func:`sinusoidal`.
+
+    Raises:
+      ValueError: `width` is no multiple of 4, or the last axis of `positions` is not 2.
+
+    Reference: Parmar et al. (2018), section 3.
+
+    >>> grid = jnp.stack(jnp.meshgrid(jnp.arange(3), jnp.arange(5), indexing="ij"), axis=-1)
+    >>> sinusoidal_2d(grid, 8).shape
+    (3, 5, 8)
+    """
+    if width % 4:
+        raise ValueError(f"sinusoidal_2d needs a width that is a multiple of 4, got {width}")
+    if jnp.shape(positions)[-1:] != (2,):
+        raise ValueError(
+            f"sinusoidal_2d takes rows and columns, … 2; got shape {jnp.shape(positions)}"
+        )
+    both = sinusoidal(positions, width // 2, base)  # … 2 m/2
+    return both.reshape(*both.shape[:-2], width)
 
 
 def rotary(
