@@ -260,7 +260,7 @@ def test_batches_that_end_are_an_error_that_says_so(train, tmp_path):
 
 
 def test_what_does_not_fit_is_refused(train, tiny, tmp_path):
-    with pytest.raises(ValueError, match="'bleu', by which the plan judges, got .'loss'"):
+    with pytest.raises(ValueError, match=r"'bleu', by which the plan judges, got \['loss'\]"):
         train(tmp_path, plan=bleu_plan(1), evaluate=lambda state: {"loss": 1.0})
     with pytest.raises(TypeError, match="get_state"):
         fit(tiny.state(), None, iter([]), plan=Plan(1), run=Run(tmp_path))

@@ -19,12 +19,17 @@ def test_the_first_is_heard_the_second_is_the_systems_and_all_is_as_before_after
 
 def test_disposable_work_ends_at_once():
     reached = []
+
+    def work(signals, before):
+        with signals.disposable():
+            before()
+            reached.append("the end")
+
     with Signals() as signals:
-        with pytest.raises(StopAsked), signals.disposable():
-            signal.raise_signal(signal.SIGTERM)
-            reached.append("after the signal")
-        with pytest.raises(StopAsked), signals.disposable():
-            reached.append("begun after the signal")
+        with pytest.raises(StopAsked):
+            work(signals, lambda: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(StopAsked):
+            work(signals, lambda: None)  # begun after the signal
     assert not reached
 
 
