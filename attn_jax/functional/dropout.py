@@ -37,11 +37,10 @@ class Dropout(Value):
     def __post_init__(self) -> None:
         if not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
             raise ValueError(f"Dropout(rate) must be a number in [0, 1), got {self.rate!r}")
-        if not jax.dtypes.issubdtype(jnp.result_type(self.rng), jax.dtypes.prng_key):
-            raise TypeError(
-                "Dropout(rng) must be a typed key, jax.random.key(seed); got "
-                f"{jnp.result_type(self.rng)}"
-            )
+        typed = isinstance(self.rng, jax.Array)
+        if not typed or not jax.dtypes.issubdtype(self.rng.dtype, jax.dtypes.prng_key):
+            given = self.rng.dtype if typed else type(self.rng).__name__
+            raise TypeError(f"Dropout(rng) must be a typed key, jax.random.key(seed); got {given}")
         super().__post_init__()
 
     def at(self, site: Any, rate: float | None = None) -> Dropout:
@@ -77,6 +76,7 @@ class Dropout(Value):
 
     def on_features(self, x: Array) -> Array:
         """Dropout on features `*b t m`, drawn by (row, position in the array, feature)."""
+        self.check(x.shape[:-2])
         rows = self._rows(x.shape[:-2])[..., None, None]
         per_position = _mix(rows ^ _spread(jnp.arange(x.shape[-2]), 3)[:, None])
         return self._drop(x, _mix(per_position ^ _spread(jnp.arange(x.shape[-1]), 0)))
@@ -88,7 +88,7 @@ class Dropout(Value):
         for n in range(1, words.shape[-1]):
             seed = _mix(seed ^ words[..., n])
         seed = _mix(seed ^ _spread(self.site, 2))
-        if self.rng.ndim:
+        if self.rng.shape == batch:  # also where rows are mapped over, each with its own key
             return seed
         size = 1
         for n in batch:
