@@ -61,6 +61,11 @@ class Rule(Value):
             raise TypeError(
                 f"Rule(bias=…) takes a bias, got {type(self.bias).__name__}: use biases.dense(array)"
             )
+        given = self.transform
+        if given is not None and (isinstance(given, type) or not callable(given)):
+            is_class = isinstance(given, type)
+            what = f"a class (call it: {given.__name__}(…))" if is_class else type(given).__name__
+            raise TypeError(f"Rule(transform=…) takes a function (s, i, j) -> s, got {what}")
         super().__post_init__()
 
     def __and__(self, mask: Mask) -> Rule:
