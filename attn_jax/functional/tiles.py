@@ -57,7 +57,7 @@ class Positions(Value):
       k: positions of the keys, integers `s` or `*b s`.
 
     >>> Positions(q=np.array([4]), k=np.arange(5))
-    Positions(q=int64[1], k=int64[5])
+    Positions(int64[1], int64[5])
     """
 
     q: Any
@@ -73,7 +73,7 @@ class Positions(Value):
         """The positions that "start" (first query at first key) and "end" (last at last) stand for.
 
         >>> Positions.aligned("end", 1, 5)
-        Positions(q=Range(start=4, size=1), k=Range(start=0, size=5))
+        Positions(Range(4, 1), Range(0, 5))
         """
         if end not in ("start", "end"):
             raise ValueError(f'positions must be "start", "end" or Positions(q, k), got {end!r}')

@@ -38,7 +38,7 @@ class Value:
     ...     before: int
     ...     weight: Array = leaf(default=1.0)
     >>> jax.tree.map(lambda x: 2 * x, window(3))
-    window(before=3, weight=2)
+    window(3, weight=2)
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -105,17 +105,16 @@ def _unflatten(cls: type) -> Any:
 
 
 def _arguments(value: Value) -> Iterator[str]:
-    positional = True
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+    """Fields that have no default by place, and an only field too; the others by name."""
+    fields = dataclasses.fields(value)  # type: ignore[arg-type]
+    for field in fields:
         content = getattr(value, field.name)
         if content is field.default:
-            positional = False
             continue
         if field.metadata.get("leaf") and _equals_default(content, field.default):
-            positional = False
             continue
-        positional = positional and len(dataclasses.fields(value)) == 1  # type: ignore[arg-type]
-        yield show(content) if positional else f"{field.name}={show(content)}"
+        by_place = len(fields) == 1 or field.default is dataclasses.MISSING
+        yield show(content) if by_place else f"{field.name}={show(content)}"
 
 
 def _equals_default(content: Any, default: Any) -> bool:
