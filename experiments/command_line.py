@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from attn_jax.train import NonFinite, Unreadable, WorkdirBusy
 from experiments import overrides
 from experiments.overrides import UsageError
 
+DIVERGED = 1
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -69,10 +72,11 @@ class Command:
 def run(
     experiment: Experiment, main: Callable[[Command], None], argv: Sequence[str] | None = None
 ) -> int:
-    """Parses a command line, runs `main`, and turns users' errors into one line and a code.
+    """Parses a command line, runs `main`, and tells users' errors in one line and a code.
 
-    Users' errors are `ValueError` and `OSError`: bad arguments and bad files. Anything else is a
-    fault of the program, and keeps its traceback.
+    Users' errors are bad arguments (`ValueError`), bad files (`OSError`, `Unreadable`) and a workdir
+    that is in use (`WorkdirBusy`); a run that diverged (`NonFinite`) is told in a line as well.
+    Anything else is a fault of the program, and keeps its traceback.
 
     Args:
       experiment: what is run.
@@ -80,9 +84,11 @@ def run(
       argv: arguments without the program's name; those of the process by default.
 
     Returns:
-      The exit code: 0, or 2 for a user's error, or 130 for an interruption.
+      The exit code: 0, or 2 for a user's error, 1 for a run that diverged, 130 when interrupted.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
+    told = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: f"{experiment.program}: {message}\n"
     try:
         if len(rest := [word for word in argv if not re.fullmatch("--?h(elp)?", word)]) < len(argv):
             print(described(experiment, rest))
@@ -92,11 +98,13 @@ def run(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, Unreadable, WorkdirBusy, NonFinite) as error:
         if "--traceback" in argv:
             raise
         print(f"{experiment.program}: {' '.join(str(error).split())}", file=sys.stderr)
-        return USER_ERROR
+        return DIVERGED if isinstance(error, NonFinite) else USER_ERROR
+    finally:
+        warnings.formatwarning = told
     return 0
 
 

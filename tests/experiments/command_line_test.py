@@ -1,9 +1,12 @@
 import dataclasses
 import os
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
+from attn_jax.train import NonFinite, Unreadable, WorkdirBusy
 from experiments.command_line import Experiment, parse, run
 from experiments.overrides import UsageError
 
@@ -99,17 +102,35 @@ def test_what_cannot_be_understood_is_one_line_and_exit_code_2(argv, message, ca
     assert message.lower() in err.lower()
 
 
-@pytest.mark.parametrize("error", [ValueError("two\nlines"), FileNotFoundError(2, "none", "x")])
-def test_a_users_error_is_one_line_and_a_fault_is_a_traceback(error, capsys):
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError("two\nlines"), 2),
+        (FileNotFoundError(2, "none", "x"), 2),
+        (Unreadable("broken"), 2),
+        (WorkdirBusy("in use"), 2),
+        (NonFinite("step 3"), 1),
+    ],
+)
+def test_a_users_error_is_one_line_and_a_fault_is_a_traceback(error, code, capsys):
     def fail(command):
         raise error
 
-    assert run(EXPERIMENT, fail, ["--config=toy.py"]) == 2
+    assert run(EXPERIMENT, fail, ["--config=toy.py"]) == code
     assert capsys.readouterr().err.count("\n") == 1
     with pytest.raises(type(error)):
         run(EXPERIMENT, fail, ["--config=toy.py", "--traceback"])
     with pytest.raises(ZeroDivisionError):
         run(EXPERIMENT, lambda command: print(1 / 0), ["--config=toy.py"])
+
+
+def test_a_warning_is_one_line_without_its_place_in_the_code(capsys):
+    def warn(command):
+        sys.stderr.write(warnings.formatwarning("3 lines are blank", UserWarning, "a.py", 7))
+
+    assert run(EXPERIMENT, warn, ["--config=toy.py"]) == 0
+    assert capsys.readouterr().err == "python -m experiments.toy: 3 lines are blank\n"
+    assert "a.py:7" in warnings.formatwarning("elsewhere", UserWarning, "a.py", 7)
 
 
 def test_interruptions_and_readers_who_leave_are_no_errors(capfd):

@@ -1,0 +1,1 @@
+"""Trains a Transformer on sentence pairs, evaluates it, and translates with it."""

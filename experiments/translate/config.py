@@ -1,0 +1,214 @@
+"""What a translation run is asked for: the sections of a config file."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import optax
+from flax import nnx
+
+from attn_jax.decode.search import Beam
+from attn_jax.decode.stream import Shapes
+from attn_jax.decode.translate import TargetLength
+from attn_jax.models.transformer import Transformer, TransformerConfig
+from attn_jax.modules.blocks import BlockOptions
+from attn_jax.train import Optimizer as Updates
+from attn_jax.train import Plan, adamw, constant, cosine, inverse_square_root, linear
+from experiments.translate.corpora import Phrases
+
+
+@dataclass
+class Model:
+    """The sizes of the Transformer.
+
+    Args:
+      width: of the residual stream.
+      hidden: of the feed-forward networks.
+      heads: of each attention.
+      encoder_layers, decoder_layers: how many blocks.
+      norm: post or pre.
+      activation: relu, gelu or silu.
+      dropout: rate on embeddings and on the output of each sublayer.
+      attention_dropout: rate on attention weights.
+      activation_dropout: rate inside the feed-forward networks.
+    """
+
+    width: int = 128
+    hidden: int = 512
+    heads: int = 4
+    encoder_layers: int = 2
+    decoder_layers: int = 2
+    norm: str = "post"
+    activation: str = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def build(self, vocabulary: int, seed: int) -> Transformer:
+        """The model with its initial parameters."""
+        blocks = BlockOptions(
+            width=self.width,
+            hidden=self.hidden,
+            heads=self.heads,
+            norm=self.norm,  # type: ignore[arg-type]
+            activation=self.activation,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            activation_dropout=self.activation_dropout,
+        )
+        sizes = TransformerConfig(
+            vocabulary=vocabulary,
+            encoder_layers=self.encoder_layers,
+            decoder_layers=self.decoder_layers,
+            blocks=blocks,
+        )
+        return Transformer(sizes, rngs=nnx.Rngs(seed))
+
+
+@dataclass
+class Batching:
+    """How pairs are put together.
+
+    Args:
+      tokens: cells of a batch, padding included, on its longer side.
+      longest: pairs with a longer side, in tokens, are left out of training.
+      buckets: how many shapes there may be.
+    """
+
+    tokens: int = 2048
+    longest: int = 128
+    buckets: int = 8
+
+
+@dataclass
+class Optimizer:
+    """Adam and its learning rate.
+
+    Args:
+      learning_rate: the largest.
+      schedule: inverse_square_root, cosine, linear or constant, after the warm-up.
+      warmup: updates until the largest rate.
+      b1, b2, epsilon: Adam's.
+      decay: of weights; 0 for none.
+      clip: the gradient's largest norm; 0 for any.
+    """
+
+    learning_rate: float = 2e-3
+    schedule: str = "inverse_square_root"
+    warmup: int = 200
+    b1: float = 0.9
+    b2: float = 0.98
+    epsilon: float = 1e-9
+    decay: float = 0.0
+    clip: float = 1.0
+
+    def build(self, steps: int) -> Updates:
+        """The optimiser for a run of some steps."""
+        schedules: dict[str, Any] = {
+            "inverse_square_root": lambda: inverse_square_root(self.learning_rate, self.warmup),
+            "cosine": lambda: cosine(self.learning_rate, self.warmup, steps),
+            "linear": lambda: linear(self.learning_rate, self.warmup, steps),
+            "constant": lambda: constant(self.learning_rate, self.warmup),
+        }
+        if self.schedule not in schedules:
+            known = ", ".join(schedules)
+            raise ValueError(f"no schedule {self.schedule!r}; there are {known}")
+        schedule: optax.Schedule = schedules[self.schedule]()
+        return adamw(
+            schedule,
+            b1=self.b1,
+            b2=self.b2,
+            epsilon=self.epsilon,
+            decay=self.decay,
+            clip=self.clip or None,
+        )
+
+
+@dataclass
+class Training:
+    """How long it trains, and what it does meanwhile.
+
+    Args:
+      steps: batches in all.
+      smoothing: of labels.
+      ema: decay of the average of parameters that is evaluated; 0 evaluates the last ones.
+      accumulate: parts that a batch is cut into, for memory.
+      log_every, evaluate_every, save_every: steps between; 0 for never but at the end.
+      validation: sentences of the validation split to evaluate on; 0 for all.
+      patience: evaluations without a new best BLEU after which to stop; 0 for never.
+    """
+
+    steps: int = 1_000
+    smoothing: float = 0.1
+    ema: float = 0.0
+    accumulate: int = 1
+    log_every: int = 50
+    evaluate_every: int = 200
+    save_every: int = 0
+    validation: int = 0
+    patience: int = 0
+
+    def plan(self, *, evaluates: bool) -> Plan:
+        """The engine's plan; it judges by BLEU if there is something to evaluate on."""
+        return Plan(
+            steps=self.steps,
+            log_every=self.log_every or self.steps,
+            evaluate_every=(self.evaluate_every or None) if evaluates else None,
+            save_every=self.save_every or None,
+            metric="bleu",
+            higher_is_better=True,
+            patience=self.patience or None,
+        )
+
+
+@dataclass
+class Decoding:
+    """How it translates.
+
+    Args:
+      beam: hypotheses alive at a time; 1 searches greedily.
+      length_penalty: alpha of Wu et al. (2016).
+      ratio, extra, longest: a translation has at most ratio · source + extra tokens, and at most
+        `longest`; so has a source, and what is beyond is cut.
+      tokens: cells of a batch of sources.
+    """
+
+    beam: int = 4
+    length_penalty: float = 0.6
+    ratio: float = 2.0
+    extra: int = 10
+    longest: int = 256
+    tokens: int = 2048
+
+    @property
+    def options(self) -> Beam | None:
+        """Of the search; None for greedy."""
+        return Beam(self.beam, self.length_penalty) if self.beam != 1 else None
+
+    @property
+    def length(self) -> TargetLength:
+        """How long translations may become."""
+        return TargetLength(self.ratio, self.extra, self.longest)
+
+    def shapes(self, devices: int) -> Shapes:
+        """Of the batches of sources."""
+        return Shapes(self.tokens, self.longest, divisor=devices)
+
+
+@dataclass
+class Config:
+    """A translation run.
+
+    Args:
+      data: one of the classes of `experiments.translate.corpora`.
+      vocabulary: entries of the subword vocabulary that both languages share.
+      seed: of parameters, order and dropout.
+    """
+
+    data: Any = field(default_factory=Phrases)
+    vocabulary: int = 4_000
+    model: Model = field(default_factory=Model)
+    batches: Batching = field(default_factory=Batching)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    train: Training = field(default_factory=Training)
+    decode: Decoding = field(default_factory=Decoding)
+    seed: int = 0

@@ -1,0 +1,85 @@
+"""The first stage: load, build, train, and judge the checkpoints on the validation split."""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+
+from attn_jax.data.batches import Batches
+from attn_jax.data.evaluation import evaluation_batches
+from attn_jax.data.splits import Corpus
+from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
+from experiments.command_line import Command
+from experiments.translate.evaluation import report
+from experiments.translate.quality import quality
+from experiments.translate.system import System
+from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
+
+
+def train(command: Command) -> None:
+    """Trains to the end, from the newest checkpoint if there is one; then reports on the test."""
+    config, workdir = command.config, Workdir(command.workdir)
+    with hold(workdir.path):
+        corpus = config.data.load()
+        tokenizer = workdir.begin(config, corpus)
+        system = System(config, tokenizer)
+        batches = batches_of(corpus, system)
+        step = make_step(
+            system.loss,
+            system.optimizer,
+            system.mesh,
+            accumulate=config.train.accumulate,
+            ema_decay=config.train.ema,
+        )
+        run = Run(
+            workdir.path,
+            config=plain(config),
+            identity={"tokenizer": tokenizer.fingerprint, "batches": batches.identity},
+            free=MAY_CHANGE,
+        )
+        judged = len(corpus.validation) > 0
+        fit(
+            system.initial_state(),
+            step,
+            iter(batches),
+            plan=config.train.plan(evaluates=judged),
+            run=run,
+            evaluate=judge(system, corpus) if judged else None,
+        )
+        report(system, workdir.best(system), corpus, workdir)
+
+
+def batches_of(corpus: Corpus, system: System) -> Batches:
+    """The training split, tokenised and batched; says how many pairs are too long."""
+    config, encode = system.config, system.tokenizer.encode_batch
+    batches = Batches(
+        encode(corpus.train.source),
+        encode(corpus.train.target),
+        seed=config.seed,
+        divisor=system.mesh.size * config.train.accumulate,
+        **dataclasses.asdict(config.batches),
+    )
+    if batches.dropped:
+        print(
+            f"{batches.dropped} of {len(corpus.train)} pairs have a side of more than"
+            f" {config.batches.longest} tokens, and are left out of training",
+            file=sys.stderr,
+        )
+    return batches
+
+
+def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]:
+    """Scores a state on the validation split: BLEU and chrF of greedy translations, and the loss."""
+    config, encode = system.config, system.tokenizer.encode_batch
+    count = config.train.validation or len(corpus.validation)
+    source, target = corpus.validation.source[:count], corpus.validation.target[:count]
+    longest = config.decode.longest
+    batches = list(evaluation_batches(encode(source), encode(target), longest=longest))
+    loss = make_evaluate(system.loss, system.mesh)
+
+    def evaluate(state: State) -> dict[str, float]:
+        translations = system.translate(state.averaged, source, None)
+        found = quality([t.text for t in translations], target, corpus.target_language)
+        scores = {"bleu": found.bleu, "chrf": found.chrf, "exact": found.exact}
+        return {**scores, **loss(state.averaged, batches)}
+
+    return evaluate

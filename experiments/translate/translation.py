@@ -1,0 +1,50 @@
+"""The third stage: lines in, lines out."""
+
+import contextlib
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from attn_jax.data.lines import read_lines
+from attn_jax.train import hold
+from experiments.command_line import Command
+from experiments.translate.evaluation import tell_of_cut
+from experiments.translate.workdir import Workdir
+
+CHUNK = 4096
+
+
+def translate(command: Command) -> None:
+    """Translates `--input`, or standard input, to `--output`, or standard output.
+
+    One line is written for each that is read, in their order; blank ones stay blank. Typed at a
+    terminal, each is answered at once; else a chunk of them at a time, in bounded memory.
+    """
+    given, wanted = command.options["input"], command.options["output"]
+    lines = read_lines(given or sys.stdin)
+    workdir = Workdir(command.workdir)
+    with hold(workdir.path):
+        system, state = workdir.trained(command.config)
+    chunk = 1 if not given and sys.stdin.isatty() else CHUNK
+    with writing(wanted) if wanted else contextlib.nullcontext(sys.stdout) as output:
+        options = command.config.decode.options
+        translations = system.translate(state.averaged, lines, options, chunk=chunk)
+        for number, translation in enumerate(translations, 1):
+            tell_of_cut(number, translation)
+            print(translation.text, file=output, flush=chunk == 1)
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike) -> Iterator[TextIO]:
+    """A text file to write to, which takes its place at the end, whole or not at all."""
+    path = Path(path)
+    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""What a run leaves in its workdir, and how another finds it there."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from attn_jax.data.files import write_atomically
+from attn_jax.data.splits import Corpus
+from attn_jax.data.tokenizer import Tokenizer
+from attn_jax.train import Checkpoints, State, compare
+from experiments.translate.config import Config
+from experiments.translate.system import System
+
+MAY_CHANGE = frozenset(
+    {
+        "decode",
+        "data.directory",
+        "data.cache",
+        "optimizer.learning_rate",
+        "train.steps",
+        "train.patience",
+        "train.log_every",
+        "train.evaluate_every",
+        "train.save_every",
+    }
+)
+"""What may be different when a run goes on."""
+
+_ONLY_TRAINING = frozenset({"batches", "optimizer", "train", "seed"})
+
+
+class Workdir:
+    """The files of a run.
+
+    Args:
+      path: the directory; it need not be there.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config = path / "config.json"
+        self.tokenizer = path / "tokenizer.model"
+        self.checkpoints = path / "checkpoints"
+        self.hypotheses = path / "hypotheses.txt"
+        self.references = path / "references.txt"
+        self.result = path / "result.json"
+        self.pictures = path / "attention"
+
+    def begin(self, config: Config, corpus: Corpus) -> Tokenizer:
+        """Makes the workdir this config's, and its tokenizer; both are kept when it goes on.
+
+        Raises:
+          Mismatch: it was made by another config; the message lists the differences.
+          FileNotFoundError: it has checkpoints and no tokenizer.
+        """
+        self._compare(config, MAY_CHANGE)
+        write_atomically(self.config, json.dumps(plain(config), indent=2) + "\n")
+        if self.tokenizer.exists() or any(self.checkpoints.glob("*")):
+            return Tokenizer.load(self.tokenizer)
+        texts = [*corpus.train.source, *corpus.train.target]
+        tokenizer = Tokenizer.train(texts, config.vocabulary)
+        tokenizer.save(self.tokenizer)
+        return tokenizer
+
+    def trained(self, config: Config) -> tuple[System, State]:
+        """The system that was trained here, and its best state.
+
+        Raises:
+          FileNotFoundError: nothing was.
+          Mismatch: by another config; only what matters to training alone may differ.
+        """
+        if not self.config.exists() or not any(self.checkpoints.glob("*")):
+            raise FileNotFoundError(f"nothing has been trained in {self.path}; train first")
+        self._compare(config, MAY_CHANGE | _ONLY_TRAINING)
+        system = System(config, Tokenizer.load(self.tokenizer))
+        return system, self.best(system)
+
+    def best(self, system: System) -> State:
+        """The state of the best evaluation, or the newest where there were none."""
+        like = system.initial_state()
+        with Checkpoints(self.checkpoints) as checkpoints:
+            step = checkpoints.best_step()
+            found = checkpoints.newest(like) if step is None else checkpoints.restore(step, like)
+        if found is None:
+            raise FileNotFoundError(f"nothing has been trained in {self.path}; train first")
+        return found[0]
+
+    def training(self) -> dict[str, float]:
+        """Seconds, target tokens and tokens per second of all logged steps, each counted once."""
+        pace = {line["step"]: line.get("tokens_per_second") for line in self._lines("timing.jsonl")}
+        steps = [x for x in self._lines("metrics.jsonl") if x["split"] == "train" and "tokens" in x]
+        timed = [(x["tokens"], pace[x["step"]]) for x in steps if pace.get(x["step"])]
+        tokens = sum(tokens for tokens, _ in timed)
+        seconds = sum(tokens / rate for tokens, rate in timed)
+        rate = tokens / seconds if seconds else 0.0
+        return {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.path / name
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    def _compare(self, config: Config, free: frozenset[str]) -> None:
+        if self.config.exists():
+            compare(json.loads(self.config.read_text("utf-8")), plain(config), free=free)
+
+
+def plain(config: Config) -> dict[str, Any]:
+    """A config as JSON can hold it, with the kind of corpus named.
+
+    >>> plain(Config())["data"]["corpus"]
+    'Phrases'
+    """
+    values = dataclasses.asdict(config)
+    return {**values, "data": {"corpus": type(config.data).__name__, **values["data"]}}

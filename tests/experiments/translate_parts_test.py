@@ -1,0 +1,148 @@
+"""The parts of the translation experiment, and its configs."""
+
+import dataclasses
+import io
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from rich.console import Console
+
+from experiments.command_line import load
+from experiments.overrides import UsageError, fields
+from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
+from experiments.translate.corpora import Aligned, Multi30k, Phrases, TabSeparated, TwoFiles
+from experiments.translate.quality import one_line, quality
+from experiments.translate.report import Result, Sample, show
+from experiments.translate.translation import writing
+from experiments.translate.workdir import MAY_CHANGE, plain
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "translate"
+VARIANTS = {
+    "quickstart": ["", "en-fr", "en-de", "en-zh"],
+    "multi30k": ["", "en-fr", "en-de", "de-en", "fr-en", "en-fr-best"],
+    "files": ["", "aligned", "tsv", "tfds"],
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [(file, name) for file, names in VARIANTS.items() for name in names]
+)
+def test_every_config_describes_a_model_an_optimizer_and_a_plan(file, name):
+    config = load(f"{CONFIGS / file}.py:{name}".removesuffix(":"))
+    assert isinstance(config, Config)
+
+    def logits():
+        model = config.model.build(config.vocabulary, config.seed)
+        return model(jnp.ones((1, 3), int), jnp.ones((1, 2), int))
+
+    assert jax.eval_shape(logits).shape == (1, 2, config.vocabulary)
+    config.optimizer.build(config.train.steps)
+    config.train.plan(evaluates=True)
+    assert config.decode.length.longest >= config.batches.longest
+    assert {*dict(fields(config)), "decode", "data.directory", "data.cache"} >= MAY_CHANGE
+    assert plain(config)["data"]["corpus"] == type(config.data).__name__
+
+
+@pytest.mark.parametrize("name", ["quickstart", "multi30k", "files"])
+def test_an_unknown_variant_is_refused_with_those_there_are(name):
+    with pytest.raises(UsageError, match="no variant 'en-xx'; there are"):
+        load(f"{CONFIGS / name}.py:en-xx")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Optimizer(schedule="cosin").build(10), "no schedule 'cosin'; there are inverse"),
+        (lambda: Model(norm="middle").build(9, 0), 'norm must be "pre" or "post"'),
+        (lambda: Aligned().load(), "--config.data.train.source=FILE"),
+        (lambda: Aligned(TwoFiles("a.en")).load(), "source is a.en, and target is not given"),
+        (lambda: Aligned(TwoFiles("", "a.fr")).load(), "target is a.fr, and source is not given"),
+        (lambda: TabSeparated().load(), "--config.data.file=FILE"),
+        (lambda: TabSeparated("x", pair="en").load(), "pair of languages such as en-fr"),
+        (lambda: Multi30k(pair="en-zh").load(), "en-zh"),
+        (lambda: Phrases(pair="en-xx").load(), "en-xx"),
+        (lambda: Decoding(beam=0).options, "size >= 1"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_tab_separated_text_can_be_read_either_way(tmp_path):
+    lines = "".join(f"e{i}\tc{i}\tsomebody\n" for i in range(40))
+    (tmp_path / "pairs.tsv").write_text(lines)
+    one = TabSeparated(str(tmp_path / "pairs.tsv"), pair="en-zh").load()
+    other = TabSeparated(str(tmp_path / "pairs.tsv"), pair="en-zh", swapped=True).load()
+    assert (one.source_language, one.target_language) == ("en", "zh")
+    assert (other.source_language, other.target_language) == ("zh", "en")
+    assert one.train.source[0].startswith("e")
+    assert other.train.source[0].startswith("c")
+
+
+def test_zero_means_never_none_or_all():
+    plan = Training(steps=7, log_every=0, evaluate_every=0).plan(evaluates=True)
+    assert (plan.log_every, plan.evaluate_every, plan.save_every, plan.patience) == (7, *[None] * 3)
+    assert Decoding(beam=1).options is None
+    assert Optimizer(clip=0.0).build(5).init({"w": jnp.ones(2)})
+    assert Batching().longest <= Decoding().longest
+
+
+def test_chinese_is_scored_by_characters_and_the_signature_says_so():
+    chinese = quality(["今天天气很好"], ["今天天气不好"], "zh")
+    assert "tok:zh" in chinese.bleu_signature
+    assert chinese.bleu > quality(["今天天气很好"], ["今天天气不好"], "en").bleu
+    french = quality(["le chat noir dort", "oui"], ["le chat noir dort ", "non"], "fr")
+    assert "tok:13a" in french.bleu_signature
+    assert french.exact == 50
+
+
+def test_a_translation_is_one_line_whatever_the_model_writes():
+    odd = "a\nb\r\nc\x0bd\x0ce\x85f\u2028g\u2029h"
+    assert one_line(odd) == "a b c d e f g h"
+    assert one_line("a\tb  c") == "a\tb  c"
+
+
+def test_an_output_that_fails_half_way_leaves_the_old_file(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def fail():
+        with writing(path) as file:
+            file.write("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "old"
+    with writing(path) as file:
+        file.write("new\r\n")
+    assert path.read_bytes() == b"new\r\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
+    found = quality(["a"], ["b"], "en")
+    result = Result(
+        scores={"Transformer": found, "nearest neighbour": found},
+        exact_counts=exact,
+        step=1234,
+        parameters=1_400_000,
+        training={"seconds": 60.0, "tokens": 600.0, "tokens_per_second": 10.0},
+        sentences_per_second=200.4,
+        compile_seconds=1.0,
+        decoding=dataclasses.asdict(Decoding()),
+        samples=[Sample("[bold]a[/bold]", "b", "c :smile:" + " long" * 40)],
+    )
+    console = Console(file=io.StringIO(), width=60, highlight=False)
+    show(result, [Path("runs", "a very long name" * 5)], console)
+    text = console.file.getvalue()
+    assert ("exact match" in text) is exact
+    assert "[bold]a[/bold]" in text
+    assert "c :smile:" + " long" * 40 in text
+    assert "a very long name" * 5 in text
+    assert found.bleu_signature in text
+    assert "1,400,000 parameters, step 1,234, beam 4" in text
