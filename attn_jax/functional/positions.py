@@ -90,7 +90,7 @@ def rotary(
       `*b t h d`, of x's dtype; phases are computed in float32.
 
     Raises:
-      ValueError: d is odd, or the positions are not `t` or `*b t`.
+      ValueError: x is not `*b t h d`, d is odd, or the positions are not `t` or `*b t`.
 
     Reference: Su et al. (2021), equation 34.
 
@@ -100,6 +100,8 @@ def rotary(
            [[ True,  True]],
            [[ True,  True]]], dtype=bool)
     """
+    if x.ndim < 3:
+        raise ValueError(f"rotary needs x of *b t h d, got shape {x.shape}")
     d = x.shape[-1]
     if d % 2:
         raise ValueError(f"rotary positions need an even depth d, got {d}")
