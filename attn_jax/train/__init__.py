@@ -6,13 +6,15 @@ state = State.create(params, optimizer, jax.random.key(0))
 state, report = fit(state, step, batches, plan=Plan(steps=1600), run=Run(workdir))
 """
 
-from attn_jax.train.checkpoints import Checkpoints, Retention, Unreadable
+from attn_jax.train.checkpoints import Checkpoints, Unreadable
 from attn_jax.train.compilation import enable_compilation_cache
 from attn_jax.train.identity import Difference, Mismatch, compare, differences
 from attn_jax.train.lock import WorkdirBusy, hold
-from attn_jax.train.loop import NonFinite, Report, fit
+from attn_jax.train.loop import NonFinite, fit
 from attn_jax.train.losses import Sums, cross_entropy
 from attn_jax.train.optimizers import Optimizer, adafactor, adamw, decays, lion
+from attn_jax.train.report import Report
+from attn_jax.train.retention import Retention
 from attn_jax.train.schedules import constant, cosine, inverse_square_root, linear
 from attn_jax.train.sharding import Batch, data_mesh
 from attn_jax.train.signals import Interrupted

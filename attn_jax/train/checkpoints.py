@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,54 +16,24 @@ from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN
 
 from attn_jax.train.checksum import checksum, structure
 from attn_jax.train.identity import compare
+from attn_jax.train.retention import Retention
 from attn_jax.train.state import State
 
 Record = dict[str, Any]
 """What JSON can hold and a run needs to go on: data position, counters, config, fingerprints."""
-
-_ENVELOPE = {"record", "scores", "structure", "checksum"}
 
 
 class Unreadable(RuntimeError):
     """A checkpoint, or every one there is, cannot be read or is not what was written."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Retention:
-    """Which checkpoints are kept: the newest, and those with the best scores.
-
-    Attributes:
-      latest: how many of the newest; two, so that one is there if the other is broken.
-      best: how many of the best by score.
-      higher_is_better: which way scores improve.
-    """
-
-    latest: int = 2
-    best: int = 1
-    higher_is_better: bool = True
-
-    def __post_init__(self):
-        if self.latest < 1 or self.best < 0:
-            raise ValueError(
-                f"expected latest >= 1 and best >= 0, got {self.latest} and {self.best}"
-            )
-
-    def best_of(self, scores: Mapping[int, float]) -> list[int]:
-        """The steps with the best scores, best first; of equal ones the earlier.
-
-        >>> Retention(best=2).best_of({10: 3.0, 20: 9.0, 30: 5.0, 40: 4.0})
-        [20, 30]
-        """
-        sign = -1 if self.higher_is_better else 1
-        return sorted(scores, key=lambda step: (sign * scores[step], step))[: self.best]
-
-
 class Checkpoints:
     """The checkpoints of a run; enter it, so that leaving waits for what is being written.
 
     Args:
-      directory: made if it is not there.
-      retention: which ones are kept.
+      directory: made, to write to, if it is not there.
+      retention: which ones are kept; None, the default, to only read, which disturbs no run that
+        is writing at the same time.
       report: told of checkpoints that cannot be read; a log by default.
     """
 
@@ -73,20 +45,22 @@ class Checkpoints:
         report: Callable[[str], None] | None = None,
     ):
         self.directory = Path(directory).absolute()
-        self.retention = Retention() if retention is None else retention
+        self.retention = retention
         self._report = report or logging.getLogger(__name__).warning
         self._scores: dict[int, float] = {}
         self._whole: int | None = None  # the last step that this object wrote or read
         self._broken: list[int] = []
         self._open = contextlib.ExitStack()
         self._open.enter_context(_quiet_orbax())
-        policy = AnyPreservationPolicy([LatestN(self.retention.latest), _Best(self)])
-        self._manager = ocp.CheckpointManager(
-            self.directory,
-            options=ocp.CheckpointManagerOptions(
-                preservation_policy=policy, cleanup_tmp_directories=True
-            ),
-        )
+        if retention is None:
+            options = ocp.CheckpointManagerOptions(read_only=True)
+        else:
+            best = _Best(retention, self._scores)
+            options = ocp.CheckpointManagerOptions(
+                preservation_policy=AnyPreservationPolicy([LatestN(retention.latest), best]),
+                cleanup_tmp_directories=True,
+            )
+        self._manager = ocp.CheckpointManager(self.directory, options=options)
         self._open.callback(self._manager.close)
         self._open.callback(self.wait)
 
@@ -120,7 +94,12 @@ class Checkpoints:
           state: what to save; it may be donated as soon as this returns.
           record: what JSON can hold.
           scores: of the steps evaluated so far; they decide which checkpoints stay.
+
+        Raises:
+          ValueError: these were opened to be read.
         """
+        if self.retention is None:
+            raise ValueError(f"expected a retention to write checkpoints by, in {self.directory}")
         step = int(state.step)
         if step == self._whole:
             return
@@ -128,17 +107,18 @@ class Checkpoints:
         for other in self.steps():
             if other in self._broken or other >= step:
                 self._set_aside(other)
-        self._scores = dict(scores or {})
-        envelope = {
+        self._scores.update(scores or {})
+        content = {
             "record": record,
             "scores": sorted(self._scores.items()),
+            "higher_is_better": self.retention.higher_is_better,
             "structure": structure(state),
             "checksum": checksum(state),
         }
         self._manager.save(
             step,
             args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(envelope)
+                state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(_sealed(content))
             ),
             force=True,
         )
@@ -196,18 +176,24 @@ class Checkpoints:
         return None
 
     def best_step(self) -> int | None:
-        """The step with the best score of those that there are checkpoints of, or None."""
+        """The step with the best score of those that there are checkpoints of, or None.
+
+        Which way scores improve is what the run that wrote them said.
+        """
         for step in (steps := self.steps())[::-1]:
             with contextlib.suppress(Unreadable):
-                scores = {s: x for s, x in self._envelope(step)["scores"] if s in steps}
-                return next(iter(self.retention.best_of(scores)), None)
+                envelope = self._envelope(step)
+                scores = {s: x for s, x in envelope["scores"] if s in steps}
+                one = Retention(best=1, higher_is_better=envelope["higher_is_better"])
+                return next(iter(one.best_of(scores)), None)
         return None
 
     def _envelope(self, step: int) -> dict[str, Any]:
         envelope = self._read(step, record=ocp.args.JsonRestore()).record
-        if not isinstance(envelope, dict) or not envelope.keys() >= _ENVELOPE:
-            raise Unreadable(f"checkpoint {step} was not written by this project")
-        return envelope
+        content = envelope.get("content")
+        if envelope.get("digest") != _sealed(content)["digest"]:
+            raise Unreadable(f"checkpoint {step} is broken: its record is not what was written")
+        return content
 
     def _read(self, step: int, **items: Any) -> Any:
         try:
@@ -229,16 +215,23 @@ class Checkpoints:
         self._report(f"checkpoint {step} was moved to {aside}")
 
 
+def _sealed(content: Any) -> dict[str, Any]:
+    """What JSON will give back, and its digest: a changed digit is valid JSON, too."""
+    content = json.loads(json.dumps(content))
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return {"content": content, "digest": digest}
+
+
 @dataclasses.dataclass
 class _Best:
     """Keeps the best by our own scores: a step may be evaluated after it was saved."""
 
-    owner: Checkpoints
+    retention: Retention
+    scores: Mapping[int, float]
 
     def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
-        scores = self.owner._scores
-        here = {c.step: scores[c.step] for c in checkpoints if c.step in scores}
-        best = self.owner.retention.best_of(here)
+        here = {c.step: self.scores[c.step] for c in checkpoints if c.step in self.scores}
+        best = self.retention.best_of(here)
         return [c.step in best for c in checkpoints]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attn_jax.train.checkpoints import Retention
+from attn_jax.train.retention import Retention
 
 
 @dataclasses.dataclass(frozen=True)

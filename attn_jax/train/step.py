@@ -144,7 +144,7 @@ def make_step(
         rngs = example_keys(state.rng, state.step, batch["index"])
         gradients, sums = accumulated(state.params, batch, rngs)
         count = jnp.maximum(sums["count"], 1)
-        gradients = jax.tree.map(lambda g: g / count.astype(g.dtype), gradients)
+        gradients = jax.tree.map(lambda g: (g / count.astype(float)).astype(g.dtype), gradients)
         norm = optax.tree.norm(gradients)
         finite = jnp.isfinite(sums["loss"]) & jnp.isfinite(norm)
         applied = finite & (state.failures <= skip)

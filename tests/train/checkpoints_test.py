@@ -64,7 +64,7 @@ def test_a_state_may_be_donated_right_after_its_save_began(tmp_path):
         donate_argnums=0,
     )
     moved = add_one(state_at(1))
-    with Checkpoints(tmp_path) as checkpoints:
+    with Checkpoints(tmp_path, Retention()) as checkpoints:
         checkpoints.save(state, {})
         for _ in range(3):
             state = add_one(state)
@@ -83,6 +83,19 @@ def test_the_newest_and_the_best_live(tmp_path):  # T5
         assert checkpoints.best_step() == 2
 
 
+def test_reading_disturbs_nothing_that_is_being_written(three, copied):
+    unfinished = copied / "40.orbax-checkpoint-tmp"
+    unfinished.mkdir()
+    before = sorted(copied.rglob("*"))
+    with Checkpoints(copied) as reader:
+        assert reader.newest(state_at(0))[1] == {"position": 30}
+        with pytest.raises(ValueError, match="expected a retention"):
+            reader.save(state_at(50), {})
+    assert sorted(copied.rglob("*")) == before
+    with Checkpoints(copied, Retention(latest=3)):
+        assert not unfinished.exists()
+
+
 @pytest.mark.parametrize(("higher", "best"), [(True, 2), (False, 1)])
 def test_best_moves_the_declared_way(tmp_path, higher, best):  # T9
     retention = Retention(latest=1, best=1, higher_is_better=higher)
@@ -92,7 +105,8 @@ def test_best_moves_the_declared_way(tmp_path, higher, best):  # T9
             checkpoints.save(state_at(step), {}, scores={s: scores[s] for s in range(1, step + 1)})
         checkpoints.wait()
         assert checkpoints.steps() == [best, 3]
-        assert checkpoints.best_step() == best
+    with Checkpoints(tmp_path) as reader:  # which is not told the way
+        assert reader.best_step() == best
 
 
 def flip(content):
@@ -112,7 +126,7 @@ def test_a_broken_newest_checkpoint_is_reported_and_the_one_before_used(copied, 
     path = arrays if file == "arrays" else copied / "30" / "record" / "metadata"
     path.write_bytes(damage(path.read_bytes()))
     said = []
-    with Checkpoints(copied, report=said.append) as checkpoints:
+    with Checkpoints(copied, Retention(), report=said.append) as checkpoints:
         state, record = checkpoints.newest(state_at(0))
         equal(state, state_at(20))
         assert record == {"position": 20}
@@ -139,6 +153,14 @@ def test_another_model_is_refused_with_the_difference(three):
     assert "'float32[3, 40]' -> 'float32[4, 40]'" in str(refusal.value)
 
 
+def test_a_record_may_hold_what_is_not_a_number_and_names_that_are(tmp_path):
+    with Checkpoints(tmp_path, Retention()) as checkpoints:
+        checkpoints.save(state_at(1), {"loss": float("nan"), "é": {2: [1, 10]}})
+        _, record = checkpoints.restore(1, state_at(1))
+    assert np.isnan(record["loss"])
+    assert record["é"] == {"2": [1, 10]}
+
+
 def test_none_at_all_is_none(tmp_path):
     with Checkpoints(tmp_path / "not" / "there") as checkpoints:
         assert checkpoints.newest(state_at(0)) is None
@@ -146,7 +168,7 @@ def test_none_at_all_is_none(tmp_path):
 
 
 def test_nothing_is_logged_by_the_library_underneath(tmp_path, caplog):
-    with caplog.at_level(logging.DEBUG), Checkpoints(tmp_path) as checkpoints:
+    with caplog.at_level(logging.DEBUG), Checkpoints(tmp_path, Retention()) as checkpoints:
         checkpoints.save(state_at(1), {})
     assert not [r for r in caplog.records if "orbax" in r.pathname and r.name == "absl"]
 

@@ -38,7 +38,7 @@ for devices, accumulate in ((1, 1), (2, 1), (8, 1), (2, 2)):
     runs[name] = {"losses": losses, "norms": norms}
     if devices == 8:
         assert len(state.params["embedding"].devices()) == 8
-        with train.Checkpoints(directory / "checkpoints") as checkpoints:
+        with train.Checkpoints(directory / "checkpoints", train.Retention()) as checkpoints:
             checkpoints.save(state, {})
         np.save(directory / "embedding.npy", np.asarray(state.params["embedding"]))
 (directory / "meshes.json").write_text(json.dumps(runs))
