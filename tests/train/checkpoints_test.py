@@ -92,8 +92,9 @@ def test_reading_disturbs_nothing_that_is_being_written(three, copied):
         with pytest.raises(ValueError, match="expected a retention"):
             reader.save(state_at(50), {})
     assert sorted(copied.rglob("*")) == before
-    with Checkpoints(copied, Retention(latest=3)):
-        assert not unfinished.exists()
+    with Checkpoints(copied, Retention(latest=3)) as writer:
+        writer.save(state_at(40), {})
+    assert not unfinished.exists()
 
 
 @pytest.mark.parametrize(("higher", "best"), [(True, 2), (False, 1)])
