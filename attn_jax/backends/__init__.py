@@ -1,8 +1,9 @@
 """Ways of evaluating a rule, one file each: the same values and gradients by different means."""
 
 from attn_jax.backends.backend import Backend
+from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
 
 auto = "auto"
 
-__all__ = ["Backend", "auto", "dense"]
+__all__ = ["Backend", "auto", "blockwise", "dense"]

@@ -18,6 +18,10 @@ class Backend(Value):
         """Why it cannot do this problem, in words that say what would help; None if it can."""
         raise NotImplementedError
 
+    def suits(self, problem: Problem) -> bool:
+        """Whether "auto" should take it, where it accepts."""
+        return True
+
     def cost(self, problem: Problem) -> str:
         """What evaluating it takes, in words."""
         raise NotImplementedError

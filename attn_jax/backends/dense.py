@@ -51,7 +51,7 @@ class dense(Backend):
         else:
             allowed = rule.mask.allowed(problem.tile)
             seeing, seen = visibility(allowed, axes, problem.groups)
-            q, k, v = _zero_unless(seeing, q), _zero_unless(seen, k), _zero_unless(seen, v)
+            q, k, v = zero_unless(seeing, q), zero_unless(seen, k), zero_unless(seen, v)
         keys = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
         scores = rule.logits(rule.score.prepare_q(q), keys, problem.tile)
         shape = (*axes.batch, axes.h, axes.t, axes.s)
@@ -98,7 +98,7 @@ def visibility(allowed: Array, axes: Axes, groups: int) -> tuple[Array, Array]:
     return seeing, jnp.swapaxes(seen, -1, -2)
 
 
-def _zero_unless(visible: Array, x: Any) -> Any:
+def zero_unless(visible: Array, x: Any) -> Any:
     """Arrays `*b n heads …`, zeroed where a query or a key takes part in nothing."""
 
     def zero(leaf: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from attn_jax.backends.backend import Backend
+from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
 from attn_jax.backends.problem import Problem, describe
 from attn_jax.functional.dropout import Dropout
@@ -13,8 +14,8 @@ from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.functional.tiles import Positions
 from attn_jax.functional.value import Array
 
-# From the fastest to the one that can do anything: what "auto" tries, in this order.
-BACKENDS: dict[str, type[Backend]] = {"dense": dense}
+# What "auto" tries, in this order: the first that suits the problem and accepts it, which dense does.
+BACKENDS: dict[str, type[Backend]] = {"blockwise": blockwise, "dense": dense}
 
 
 def attend(
@@ -148,6 +149,7 @@ def explain(
     >>> import jax.numpy as jnp
     >>> x = jnp.zeros((6, 1, 2))
     >>> print(explain(x, x, x))
+    blockwise  accepts: visits 1 of 1 tiles of 6 × 6, 1 unmasked
     dense      accepts: all 6 × 6 scores of each head in memory
     """
     problem = _problem(q, k, v, rule, positions, dropout)
@@ -173,10 +175,10 @@ def _problem(
 
 
 def choose(backend: Backend | str, problem: Problem) -> Backend:
-    """The backend asked for, if it accepts the problem; for "auto" the first that does."""
+    """The backend asked for, if it accepts the problem; for "auto" the first that suits it."""
     if backend == "auto":
-        accepted = (b for make in BACKENDS.values() if not (b := make()).refuses(problem))
-        return next(accepted)
+        every = (make() for make in BACKENDS.values())
+        return next(b for b in every if b.suits(problem) and not b.refuses(problem))
     if isinstance(backend, str):
         if backend not in BACKENDS:
             known = ", ".join(["auto", *BACKENDS])

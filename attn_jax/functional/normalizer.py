@@ -14,3 +14,15 @@ class Normalizer(Value):
     def weights(self, scores: Array) -> Array:
         """Weights of the same shape, `*b h t s`; a row of −inf becomes a row of zeros."""
         raise NotImplementedError
+
+    def cannot_stream(self) -> str | None:
+        """Why the weights cannot be found from parts of a row; None where they can."""
+        return f"{self!r} needs all scores of a query at once; use the dense backend"
+
+    def mass(self, scores: Array) -> Array:
+        """For one that streams: the weights of any part of a row, up to a factor for the row."""
+        raise NotImplementedError
+
+    def normalise(self, y: Array, total: Array) -> Array:
+        """For one that streams: Σ w v from the sums over a row of mass times value and of mass."""
+        raise NotImplementedError

@@ -50,6 +50,23 @@ class softmax(Normalizer):
         log = jnp.log(jnp.where(seen, total, 1)) + highest
         return jnp.where(seen, log, -jnp.inf)[..., 0]
 
+    def cannot_stream(self) -> str | None:
+        return None
+
+    def with_sink(self, y: Array, lse: Array) -> tuple[Array, Array]:
+        """Averages `*b t h e` and log-sum-exps `*b h t` of the keys alone, with the sink counted in."""
+        if self.sink is None:
+            return y, lse
+        sink = jnp.broadcast_to(jnp.asarray(self.sink, lse.dtype), lse.shape[-2:-1])[:, None]
+        highest = jax.lax.stop_gradient(jnp.maximum(lse, sink))
+        highest = jnp.where(highest == -jnp.inf, 0, highest)
+        keys = jnp.exp(lse - highest)
+        total = keys + jnp.exp(sink - highest)
+        seen = total > 0
+        total = jnp.where(seen, total, 1)
+        share = jnp.swapaxes(keys / total, -1, -2)[..., None]
+        return y * share, jnp.where(seen, jnp.log(total) + highest, -jnp.inf)
+
     def _parts(self, scores: Array) -> tuple[Array, Array, Array]:
         """Exponentials, their sum and the number subtracted before: `*b h t s`, `*b h t 1` twice."""
         empty = scores.shape[-1] == 0
@@ -92,6 +109,16 @@ class l1(Normalizer):
         some = total != 0
         return jnp.where(some, scores / jnp.where(some, total, 1), 0)
 
+    def cannot_stream(self) -> str | None:
+        return None
+
+    def mass(self, scores: Array) -> Array:
+        return jnp.where(scores == -jnp.inf, 0, scores)
+
+    def normalise(self, y: Array, total: Array) -> Array:
+        some = total != 0
+        return jnp.where(some, y / jnp.where(some, total, 1), 0)
+
 
 class sigmoid(Normalizer):
     r"""Each score on its own, :math:`w_j = 1 / (1 + e^{-(s_j + b)})`; weights need not sum to 1.
@@ -118,6 +145,15 @@ class sigmoid(Normalizer):
         if self.bias is not None:
             scores = scores + per_head(jnp.asarray(self.bias, scores.dtype))
         return jax.nn.sigmoid(scores)
+
+    def cannot_stream(self) -> str | None:
+        return None
+
+    def mass(self, scores: Array) -> Array:
+        return self.weights(scores)
+
+    def normalise(self, y: Array, total: Array) -> Array:
+        return y
 
 
 def _expect_per_head(name: str, x: Any, h: int) -> None:

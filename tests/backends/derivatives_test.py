@@ -4,6 +4,7 @@ The yardstick is the formula itself, written out below on the whole score matrix
 JAX; no backend shares code with it.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pytest
 from attn_jax import Rule, attend_with_lse, backends, biases, masks, normalizers, scores, transforms
 
 T, S, H, G, D, E = 5, 7, 4, 2, 3, 2
-BACKENDS = {"dense": backends.dense()}
+BACKENDS = {"dense": backends.dense(), "blockwise": backends.blockwise(tile=(2, 3))}
 
 
 class Inputs(NamedTuple):
@@ -36,7 +37,10 @@ class Inputs(NamedTuple):
 
 def inputs(seed: int = 0) -> Inputs:
     rng = np.random.default_rng(seed)
-    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+    def normal(*shape: int) -> Any:
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
     return Inputs(
         normal(T, H, D), normal(S, G, D), normal(S, G, E), power=jnp.float32(0.7),
         slope=jnp.float32(0.4), table=normal(H, T, S), cap=jnp.float32(2.0),
@@ -84,57 +88,68 @@ def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
     return value
 
 
-def derivatives(function: Callable[..., Any]) -> Callable[..., Any]:
-    """All of them from one compiled function, so that the suite compiles once a backend."""
+def derivatives(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Each takes (x, direction, step)."""
     value = scalar(function)
+    gradient = jax.grad(value)
 
-    def all_of(x: Inputs, direction: Inputs, step: Any) -> dict[str, Any]:
-        f = lambda x: value(x, step)
-        gradient = jax.grad(f)
-        along = lambda x: sum(
-            jnp.vdot(a, b) for a, b in zip(gradient(x), direction, strict=True)
-        )  # fmt: skip
-        return {
-            "values": function(x, step),
-            "grad": gradient(x),
-            "jvp": jax.jvp(lambda x: function(x, step), (x,), (direction,)),
-            "forward over reverse": jax.jvp(gradient, (x,), (direction,))[1],
-            "reverse over reverse": jax.grad(along)(x),
-            "reverse over forward": jax.grad(lambda x: jax.jvp(f, (x,), (direction,))[1])(x),
-        }
+    def along(x: Inputs, direction: Inputs, step: Any) -> Any:
+        pairs = zip(gradient(x, step), direction, strict=True)
+        return sum(jnp.vdot(a, b) for a, b in pairs)
 
-    return all_of
+    def slope(x: Inputs, direction: Inputs, step: Any) -> Any:
+        return jax.jvp(lambda x: value(x, step), (x,), (direction,))[1]
+
+    return {
+        "grad": lambda x, direction, step: (function(x, step), gradient(x, step)),
+        "jvp": lambda x, direction, step: jax.jvp(lambda x: function(x, step), (x,), (direction,)),
+        "reverse over reverse": jax.grad(along),
+        "forward over reverse": lambda x, direction, step: jax.jvp(
+            lambda x: gradient(x, step), (x,), (direction,)
+        )[1],
+        "reverse over forward": jax.grad(slope),
+    }
+
+
+ORDERS = list(derivatives(formula))
+ARGUMENTS = inputs(0), inputs(1), 1
+
+
+@functools.cache
+def expected(order: str) -> Any:
+    return jax.jit(derivatives(formula)[order])(*ARGUMENTS)
 
 
 def agree(a: Any, b: Any, tolerance: float = 3e-4) -> None:
     chex.assert_trees_all_close(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_derivative_of_every_leaf_and_every_captured_array(name):
-    arguments = (inputs(0), inputs(1), 1)
-    expected = jax.jit(derivatives(formula))(*arguments)
-    actual = jax.jit(derivatives(lambda x, step: attention(x, step, BACKENDS[name])))(*arguments)
-    agree(actual, expected)
+def test_derivatives_of_every_leaf_and_every_captured_array(name, order):
+    mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))[order]
+    agree(jax.jit(mine)(*ARGUMENTS), expected(order))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_derivative_under_vmap(name):
+def test_derivatives_under_vmap(name, order):
     xs, directions = (
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(inputs, seeds))
         for seeds in ([0, 1, 2], [3, 4, 5])
     )
-    arguments = (xs, directions, jnp.arange(3))  # the captured integer is mapped too
-    expected = jax.jit(jax.vmap(derivatives(formula)))(*arguments)
-    mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))
-    agree(jax.jit(jax.vmap(mine))(*arguments), expected)
+    arguments = xs, directions, jnp.arange(3)  # the captured integer is mapped too
+    mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))[order]
+    yardstick = jax.jit(jax.vmap(derivatives(formula)[order]))(*arguments)
+    agree(jax.jit(jax.vmap(mine))(*arguments), yardstick)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BACKENDS)
 def test_the_hessian(name):
-    pick = lambda x: (x.q[0], x.k[:2], x.table[0, 0], x.cap, x.sink, x.slope, x.tilt, x.power)
+    def pick(x):
+        return (x.q[0], x.k[:2], x.table[0, 0], x.cap, x.sink, x.slope, x.tilt, x.power)
 
     def curvature(function):
         def f(some, x):
@@ -162,8 +177,6 @@ def test_an_array_captured_outside_the_differentiated_function_is_a_constant(nam
 
     stacked = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), x)
     mapped = jax.jit(jax.vmap(jax.grad(of_query), (None, 0)))(x.q, stacked)
-    expected = [
-        jax.grad(lambda q, c=c: scalar(formula)(c._replace(q=q), 1))(x.q)
-        for c in (x, jax.tree.map(lambda a: 2 * a, x))
-    ]
-    agree(mapped, jnp.stack(expected))
+    reference = jax.jit(jax.grad(lambda q, captured: scalar(formula)(captured._replace(q=q), 1)))
+    doubled = jax.tree.map(lambda a: 2 * a, x)
+    agree(mapped, jnp.stack([reference(x.q, x), reference(x.q, doubled)]))
