@@ -21,11 +21,13 @@ def test_distances_are_exact_far_from_the_origin_and_between_near_neighbours():
     assert (np.diag(found) == 0).all()
 
 
-@pytest.mark.parametrize("depth", [1, 64])
-@pytest.mark.parametrize("score", [scores.gaussian(), scores.epanechnikov(9.0), scores.laplace()])
+@pytest.mark.parametrize(("score", "depth"), [(scores.gaussian(), 64), (scores.laplace(), 1)])
 def test_memory_is_that_of_the_scores_in_both_directions(score, depth):
     x = jax.ShapeDtypeStruct((128, 1, depth), jnp.float32)
-    loss = lambda score, q, k: jnp.exp(score.pair(q, k)).sum()
+
+    def loss(score, q, k):
+        return jnp.exp(score.pair(q, k)).sum()
+
     step = jax.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(score, x, x).compile()
     table = 128 * 128 * 4
     assert step.memory_analysis().temp_size_in_bytes < 12 * table  # all terms at once: 64 tables
@@ -33,7 +35,10 @@ def test_memory_is_that_of_the_scores_in_both_directions(score, depth):
 
 def test_the_edge_of_a_compact_kernel():
     q, k = jnp.zeros((1, 1, 1)), jnp.array([0.0, 1.0, 2.0, 2.0000002, 3.0])[:, None, None]
-    on = lambda score: score.pair(q, k)[0, 0]
+
+    def on(score):
+        return score.pair(q, k)[0, 0]
+
     np.testing.assert_array_equal(on(scores.boxcar(2.0)), [0, 0, 0, -INF, -INF])
     np.testing.assert_allclose(on(scores.triangular(2.0)), [0, np.log(0.5), -INF, -INF, -INF])
     np.testing.assert_allclose(

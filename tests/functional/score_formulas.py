@@ -69,7 +69,6 @@ CASES = {
         ).transpose(2, 0, 1),
         k_depth=C,
     ),
-    "cosine": Case(scores.cosine, (0.5,), lambda q, k, a: inner(unit(q), unit(k)) / a),
     "cosine per head": Case(
         scores.cosine, (PER_HEAD,), lambda q, k, a: inner(unit(q), unit(k)) / column(a)
     ),
