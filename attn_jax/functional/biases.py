@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from attn_jax.functional.bias import Bias
 from attn_jax.functional.mask import Axes
@@ -29,7 +30,10 @@ class dense(Bias):
     array: Any = leaf()
 
     def __post_init__(self) -> None:
-        if jnp.result_type(self.array) == jnp.bool_:
+        if self.array is None:
+            raise TypeError("biases.dense(array) takes an array of numbers, got None")
+        given = np.asarray(self.array) if isinstance(self.array, list | tuple) else self.array
+        if jnp.result_type(given) == jnp.bool_:
             raise TypeError(
                 "biases.dense(array) is additive, got booleans: a boolean array is a mask, use "
                 "masks.explicit(array)"
