@@ -11,7 +11,7 @@ The text is downloaded once and verified; with `--config.data.directory=DIR` it 
 """
 
 from experiments.command_line import variant
-from experiments.translate.config import Config, Model, Optimizer, Training
+from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
 from experiments.translate.corpora import Multi30k
 
 PAIRS = ("en-fr", "en-de", "de-en", "fr-en")
@@ -22,13 +22,17 @@ def get_config(name: str = "en-fr") -> Config:
     config = Config(
         data=Multi30k(pair=pair),
         vocabulary=4_000,
-        model=Model(width=128, hidden=512, heads=4, encoder_layers=2, decoder_layers=2),
-        optimizer=Optimizer(learning_rate=2e-3, warmup=200, b2=0.98),
+        model=Model(width=128, hidden=512, heads=4, encoder_layers=2, decoder_layers=2, norm="pre"),
+        batches=Batching(tokens=2_048),
+        optimizer=Optimizer(learning_rate=5e-3, warmup=200, schedule="linear", b2=0.98),
         train=Training(steps=1_627, smoothing=0.1, evaluate_every=200),
+        decode=Decoding(beam=4, length_penalty=1.4, ratio=1.5, extra=8),
     )
     if name.endswith("-best"):
         config.model = Model(
-            width=128, hidden=256, heads=4, encoder_layers=4, decoder_layers=4, dropout=0.3
-        )
-        config.train = Training(steps=12_000, smoothing=0.1, evaluate_every=500)
+            width=256, hidden=256, heads=4, encoder_layers=4, decoder_layers=4, norm="pre",
+            dropout=0.3,
+        )  # fmt: skip
+        config.optimizer.learning_rate = 3e-3
+        config.train = Training(steps=6_000, smoothing=0.1, evaluate_every=500)
     return config

@@ -10,7 +10,7 @@ neighbour that only remembers is printed beside the model.
 """
 
 from experiments.command_line import variant
-from experiments.translate.config import Config, Training
+from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
 from experiments.translate.corpora import Phrases
 
 PAIRS = ("en-fr", "en-de", "en-zh")
@@ -19,6 +19,10 @@ PAIRS = ("en-fr", "en-de", "en-zh")
 def get_config(pair: str = "en-fr") -> Config:
     return Config(
         data=Phrases(pair=variant(pair, PAIRS)),
-        vocabulary=2_000,
-        train=Training(steps=600, evaluate_every=200),
+        vocabulary=800,
+        model=Model(norm="pre"),
+        batches=Batching(buckets=4),
+        optimizer=Optimizer(learning_rate=4e-3, schedule="linear"),
+        train=Training(steps=600, evaluate_every=300, validation=200),
+        decode=Decoding(ratio=1.5, extra=8),
     )
