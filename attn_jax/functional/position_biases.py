@@ -138,7 +138,7 @@ class t5(_Positional):
             )
 
     def values(self, tile: Tile) -> Array:
-        return _heads_first(self.table[self.bucket(tile.j - tile.i)])
+        return _heads_first(jnp.asarray(self.table)[self.bucket(tile.j - tile.i)])
 
     def bucket(self, difference: Array) -> Array:
         """The bucket of each ``j − i``, int32."""
@@ -195,7 +195,7 @@ class window_offsets(_Positional):
         a, b = self.height, self.width
         i, j = tile.i % (a * b), tile.j % (a * b)
         rows, columns = i // b - j // b, i % b - j % b
-        return _heads_first(self.table[(rows + a - 1) * (2 * b - 1) + columns + b - 1])
+        return _heads_first(jnp.asarray(self.table)[(rows + a - 1) * (2 * b - 1) + columns + b - 1])
 
     def __repr__(self) -> str:
         return f"relative_2d({show(self.table)}, window=({self.height}, {self.width}))"
