@@ -55,7 +55,6 @@ def batches_of(corpus: Corpus, system: System) -> Batches:
         encode(corpus.train.source),
         encode(corpus.train.target),
         seed=config.seed,
-        divisor=system.mesh.size * config.train.accumulate,
         **dataclasses.asdict(config.batches),
     )
     if batches.dropped:
