@@ -115,7 +115,7 @@ def test_second_derivatives():
 
     @jax.jit
     def both(point, direction):
-        moved = [jax.tree.map(lambda x, d: x + 1e-5 * s * d, point, direction) for s in (1, -1)]
+        moved = [jax.tree.map(lambda x, d, s=s: x + 1e-5 * s * d, point, direction) for s in (1, -1)]
         exact = jax.jvp(gradient, (point,), (direction,))[1]
         return exact, jax.tree.map(lambda a, b: (a - b) / 2e-5, *map(gradient, moved))
 
