@@ -1,23 +1,19 @@
 """The reference against the formula: values, gradients, shapes, dtypes, transformations."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attn_jax import (
-    Rule,
-    attend,
-    attend_with_lse,
-    attention_weights,
-    biases,
-    masks,
-    normalizers,
-    scores,
-    transforms,
-)
+import attn_jax
+from attn_jax import Rule, attention_weights, biases, masks, normalizers, scores, transforms
 from attn_jax.backends.dense import weighted_sum
 from tests.backends import formula
+
+attend = functools.partial(attn_jax.attend, backend="dense")
+attend_with_lse = functools.partial(attn_jax.attend_with_lse, backend="dense")
 
 SHAPES = {  # batch axes, t, s, h, g, d, e
     "plain": ((2,), 5, 5, 2, 2, 4, 4),
@@ -115,7 +111,9 @@ def test_second_derivatives():
 
     @jax.jit
     def both(point, direction):
-        moved = [jax.tree.map(lambda x, d, s=s: x + 1e-5 * s * d, point, direction) for s in (1, -1)]
+        moved = [
+            jax.tree.map(lambda x, d, s=s: x + 1e-5 * s * d, point, direction) for s in (1, -1)
+        ]
         exact = jax.jvp(gradient, (point,), (direction,))[1]
         return exact, jax.tree.map(lambda a, b: (a - b) / 2e-5, *map(gradient, moved))
 
