@@ -88,9 +88,10 @@ class Workdir:
 
     def training(self) -> dict[str, float]:
         """Seconds, target tokens and tokens per second of all logged steps, each counted once."""
-        pace = {line["step"]: line.get("tokens_per_second") for line in self._lines("timing.jsonl")}
-        steps = [x for x in self._lines("metrics.jsonl") if x["split"] == "train" and "tokens" in x]
-        timed = [(x["tokens"], pace[x["step"]]) for x in steps if pace.get(x["step"])]
+        timing, metrics = (self._lines(f"{name}.jsonl") for name in ("timing", "metrics"))
+        pace = {x["step"]: rate for x in timing if (rate := x.get("tokens_per_second"))}
+        trained = [x for x in metrics if x["split"] == "train" and "tokens" in x]
+        timed = [(x["tokens"], pace[x["step"]]) for x in trained if x["step"] in pace]
         tokens = sum(tokens for tokens, _ in timed)
         seconds = sum(tokens / rate for tokens, rate in timed)
         rate = tokens / seconds if seconds else 0.0

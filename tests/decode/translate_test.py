@@ -13,6 +13,7 @@ from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.modules.blocks import BlockOptions
 
 VOCABULARY = 23
+BEAM = Beam(3, best=3)
 LENGTH = TargetLength(ratio=1.0, extra=4, longest=12)
 
 
@@ -69,7 +70,7 @@ def test_a_greedy_translation_is_what_the_whole_model_would_write_word_by_word(s
 
 
 def test_a_beams_log_probabilities_are_those_of_a_forced_decoding(search, forward):
-    found = search(SOURCE, Beam(3, best=3))
+    found = search(SOURCE, BEAM)
     for i in range(3):
         labels = found.tokens[:, i]
         inputs = jnp.concatenate([jnp.ones((4, 1), jnp.int32), labels[:, :-1]], 1)
@@ -79,10 +80,10 @@ def test_a_beams_log_probabilities_are_those_of_a_forced_decoding(search, forwar
         )
 
 
-@pytest.mark.parametrize("options", [None, Beam(3)])
+@pytest.mark.parametrize("options", [None, BEAM])
 def test_a_sentence_alone_or_beside_a_long_one_is_translated_the_same(search, options):
-    sources = [[5, 9, 12, 3], [15], [8] * 5, [11, 4, 20, 3, 9, 17, 6] * 3]
-    shapes = Shapes(tokens=32, longest=24)
+    sources = [[5, 9, 12, 3], [15], [8] * 5, [11, 4, 20, 3, 9, 17, 6]]
+    shapes = Shapes(tokens=4 * 8, longest=8)
 
     def run(lines):
         return list(stream(lines, lambda source: search(source, options), shapes=shapes))
@@ -95,7 +96,7 @@ def test_a_sentence_alone_or_beside_a_long_one_is_translated_the_same(search, op
 
 
 def test_a_row_of_padding_ends_at_once(search):
-    assert search(SOURCE, Beam(3)).lengths[3, 0] == 1
+    assert search(SOURCE, BEAM).lengths[3, 0] == 1
 
 
 def test_limits_follow_the_source_and_never_exceed_the_buffer():

@@ -111,6 +111,10 @@ def test_training_says_what_it_does_and_leaves_everything_in_the_workdir(trained
         picture = workdir / "attention" / f"cross-attention-{number}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert str(picture) in said.out
+    training = json.loads((workdir / "result.json").read_text())["training"]
+    lines = (workdir / "metrics.jsonl").read_text().splitlines()
+    assert training["tokens"] == sum(json.loads(line).get("tokens", 0) for line in lines) > 0
+    assert training["seconds"] * training["tokens_per_second"] == pytest.approx(training["tokens"])
     config = json.loads((workdir / "config.json").read_text())
     assert (config["data"]["corpus"], config["train"]["steps"]) == ("Aligned", 4)
 
