@@ -26,7 +26,7 @@ class elu_plus_one(Value):
 
     def __call__(self, x: Array) -> Array:
         # The sum elu(x) + 1 would round to 0 for x below −17, and features must stay positive.
-        return jnp.where(x > 0, x + 1, jnp.exp(jnp.minimum(x, 0)))
+        return jnp.where(x > 0, x + 1, jnp.exp(jnp.where(x > 0, 0, x)))
 
 
 class positive_features(Value):
