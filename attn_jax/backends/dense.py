@@ -51,7 +51,7 @@ class dense(Backend):
         else:
             allowed = rule.mask.allowed(problem.tile)
             seeing, seen = visibility(allowed, axes, problem.groups)
-            q, k, v = zero_unless(seeing, q), zero_unless(seen, k), zero_unless(seen, v)
+            q, k, v = zero_unless(seeing, q, 1), zero_unless(seen, k, 0.5), zero_unless(seen, v)
         keys = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
         scores = rule.logits(rule.score.prepare_q(q), keys, problem.tile)
         shape = (*axes.batch, axes.h, axes.t, axes.s)
@@ -98,11 +98,16 @@ def visibility(allowed: Array, axes: Axes, groups: int) -> tuple[Array, Array]:
     return seeing, jnp.swapaxes(seen, -1, -2)
 
 
-def zero_unless(visible: Array, x: Any) -> Any:
-    """Arrays `*b n heads …`, zeroed where a query or a key takes part in nothing."""
+def zero_unless(visible: Array, x: Any, number: float = 0) -> Any:
+    """Arrays `*b n heads …`, zeroed where a query or a key takes part in nothing.
+
+    Another number than 0 does as well; a user's score has its singular points, if it has any, at 0
+    and where a query equals a key, and there not even a cotangent of 0 gives a gradient of 0.
+    """
 
     def zero(leaf: Array) -> Array:
-        return jnp.where(visible.reshape(visible.shape + (1,) * (leaf.ndim - heads_end)), leaf, 0)
+        where = visible.reshape(visible.shape + (1,) * (leaf.ndim - heads_end))
+        return jnp.where(where, leaf, jnp.asarray(number, leaf.dtype))
 
     if x is None:
         return None

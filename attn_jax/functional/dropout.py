@@ -35,8 +35,9 @@ class Dropout(Value):
     site: Any = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
+        if not isinstance(self.rate, int | float | np.floating) or not 0 <= self.rate < 1:
             raise ValueError(f"Dropout(rate) must be a number in [0, 1), got {self.rate!r}")
+        object.__setattr__(self, "rate", float(self.rate))
         typed = isinstance(self.rng, jax.Array)
         if not typed or not jax.dtypes.issubdtype(self.rng.dtype, jax.dtypes.prng_key):
             given = self.rng.dtype if typed else type(self.rng).__name__

@@ -12,6 +12,7 @@ from attn_jax.functional.biases import Bias
 from attn_jax.functional.mask import Axes, Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.normalizers import Normalizer, softmax
+from attn_jax.functional.score import score_dtype
 from attn_jax.functional.scores import Score, scaled_dot
 from attn_jax.functional.tiles import Tile
 from attn_jax.functional.value import Array, Value, raw
@@ -98,12 +99,16 @@ class Rule(Value):
         return PreparedKeys(score.prepare_k(keys), keys.shape[-1], type(score))
 
     def logits(self, q: Any, k: Any, tile: Tile) -> Array:
-        """Score, bias and transform on a tile of prepared queries and keys: `*b h t s`, unmasked."""
-        scores = self.score.pair(q, k)
+        """Score, bias and transform on a tile of prepared queries and keys: `*b h t s`, unmasked.
+
+        Their dtype is that of the scores of q and k, whatever that of the rule's own numbers.
+        """
+        dtype = score_dtype(*jax.tree.leaves((q, k)))
+        scores = self.score.pair(q, k).astype(dtype)
         if self.bias is not None:
-            scores = scores + self.bias.values(tile).astype(scores.dtype)
+            scores = scores + self.bias.values(tile).astype(dtype)
         if self.transform is not None:
-            scores = self.transform(scores, tile.i, tile.j)
+            scores = jnp.asarray(self.transform(scores, tile.i, tile.j), dtype)
         return scores
 
 

@@ -133,6 +133,34 @@ def test_a_key_is_hidden_when_no_head_of_its_group_sees_it(backend):
     assert not finite(outcome(q, K.at[:, 1, 1].set(jnp.nan), V, rule, backend=backend)[0][:, :, 3])
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda q, k, *, w: -jnp.linalg.norm(w @ (q - k)),
+        lambda q, k, *, w: (w @ q) @ k / (jnp.linalg.norm(w @ q) * jnp.linalg.norm(k)),
+    ],
+    ids=["distance", "cosine"],
+)
+def test_a_score_that_is_singular_somewhere_is_not_evaluated_there_for_what_is_hidden(backend, fn):
+    """What stands in for padding is neither 0 nor the same in queries and keys."""
+    if backend != "dense":
+        pytest.xfail("tile_kernel hides by zeroing")
+
+    def total(q, k, v, w):
+        rule = Rule(scores.pairwise(fn, w=w), mask=masks.segments([0, 0, 0, 1, -1, -1]))
+        return (attend(q, k, v, rule=rule, backend=UNDER_TEST[backend]) ** 2).sum()
+
+    def alone(q, k, v, w):
+        rule = Rule(scores.pairwise(fn, w=w), mask=masks.segments([0, 0, 0, 1]))
+        return (attend(q, k, v, rule=rule, backend="dense") ** 2).sum()
+
+    slopes, expected = (
+        jax.jit(jax.grad(f, (0, 1, 2, 3)))(*(x[:, :n] for x in (Q, K, V)), jnp.eye(D))
+        for f, n in ((total, T), (alone, 4))
+    )
+    close([x[:, :4] for x in slopes[:3]] + [slopes[3]], list(expected))
+
+
 def test_queries_without_keys_and_keys_without_queries(backend):
     y, lse, gradients = outcome(Q, K[:, :0], V[:, :0], Rule(), backend=backend)
     assert y.shape == Q.shape

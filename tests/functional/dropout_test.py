@@ -170,6 +170,7 @@ def test_a_rate_of_zero_is_no_dropout():
     x = jnp.asarray(np.random.default_rng(1).normal(size=(2, 5, 2, 4)), jnp.float32)
     none = attend(x, x, x, dropout=Dropout(0.0, jax.random.key(0)))
     np.testing.assert_array_equal(none, attend(x, x, x))
+    assert Dropout(np.float32(0.5), jax.random.key(0)).rate == 0.5
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 2, "half", None, np.array([0.1]), float("nan"), True])

@@ -212,6 +212,25 @@ def test_score_then_bias_then_transform():
     np.testing.assert_array_equal(j, tile.j)
 
 
+@pytest.mark.usefixtures("x64")
+def test_scores_keep_their_dtype_whatever_the_rules_numbers_are():
+    wide = Rule(
+        scores.scaled_dot(0.5),
+        biases.dense(jnp.ones((5, 5), jnp.float64)),
+        transforms.soft_cap(2.0),
+        normalizer=normalizers.softmax(0.5),
+    )
+    assert {x.dtype for x in jax.tree.leaves(wide)} == {jnp.dtype("float64")}
+    for transform in (
+        wide.transform,
+        lambda s, i, j: s.astype(jnp.bfloat16),
+        lambda s, i, j: s > 0,
+    ):
+        logits = wide.replace(transform=transform).logits(Q, K, whole(5, 5))
+        assert logits.dtype == jnp.float32
+    assert wide.logits(Q.astype(jnp.float64), K, whole(5, 5)).dtype == jnp.float64
+
+
 def test_what_reads_positions():
     assert not Rule().reads_positions
     assert not Rule(transform=lambda s, i, j: s, mask=masks.lengths(2)).reads_positions
