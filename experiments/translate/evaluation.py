@@ -25,8 +25,9 @@ def evaluate(command: Command) -> None:
     """Reports on what was trained in the workdir."""
     workdir = Workdir(command.workdir)
     corpus = command.config.data.load()
+    system, state = workdir.trained(command.config)
     with hold(workdir.path):
-        report(*workdir.trained(command.config), corpus, workdir)
+        report(system, state, corpus, workdir)
 
 
 def report(system: System, state: State, corpus: Corpus, workdir: Workdir) -> None:

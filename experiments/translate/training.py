@@ -18,8 +18,8 @@ from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
 def train(command: Command) -> None:
     """Trains to the end, from the newest checkpoint if there is one; then reports on the test."""
     config, workdir = command.config, Workdir(command.workdir)
+    corpus = config.data.load()
     with hold(workdir.path):
-        corpus = config.data.load()
         tokenizer = workdir.begin(config, corpus)
         system = System(config, tokenizer)
         batches = batches_of(corpus, system)

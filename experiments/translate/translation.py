@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TextIO
 
 from attn_jax.data.lines import read_lines
-from attn_jax.train import hold
 from experiments.command_line import Command
 from experiments.translate.evaluation import tell_of_cut
 from experiments.translate.workdir import Workdir
@@ -25,9 +24,7 @@ def translate(command: Command) -> None:
     """
     given, wanted = command.options["input"], command.options["output"]
     lines = read_lines(given or sys.stdin)
-    workdir = Workdir(command.workdir)
-    with hold(workdir.path):
-        system, state = workdir.trained(command.config)
+    system, state = Workdir(command.workdir).trained(command.config)
     chunk = 1 if not given and sys.stdin.isatty() else CHUNK
     with writing(wanted) if wanted else contextlib.nullcontext(sys.stdout) as output:
         options = command.config.decode.options

@@ -8,7 +8,7 @@ from typing import Any
 from attn_jax.data.files import write_atomically
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
-from attn_jax.train import Checkpoints, State, compare
+from attn_jax.train import Checkpoints, State, compare, hold
 from experiments.translate.config import Config
 from experiments.translate.system import System
 
@@ -69,19 +69,34 @@ class Workdir:
         Raises:
           FileNotFoundError: nothing was.
           Mismatch: by another config; only what matters to training alone may differ.
+          WorkdirBusy: it is being trained.
         """
         if not self.config.exists() or not any(self.checkpoints.glob("*")):
             raise FileNotFoundError(f"nothing has been trained in {self.path}; train first")
         self._compare(config, MAY_CHANGE | _ONLY_TRAINING)
         system = System(config, Tokenizer.load(self.tokenizer))
-        return system, self.best(system)
+        with hold(self.path):
+            return system, self.best(system)
 
     def best(self, system: System) -> State:
-        """The state of the best evaluation, or the newest where there were none."""
+        """The state of the best evaluation, or the newest where there were none.
+
+        Raises:
+          Mismatch: it was trained with another tokenizer or model.
+          Unreadable: it is broken.
+        """
+
+        def check(record: dict[str, Any]) -> None:
+            trained_with = {"tokenizer": record["identity"]["tokenizer"]}
+            here = {"tokenizer": system.tokenizer.fingerprint}
+            compare(trained_with, here, what="tokenizer")
+
         like = system.initial_state()
         with Checkpoints(self.checkpoints) as checkpoints:
             step = checkpoints.best_step()
-            found = checkpoints.newest(like) if step is None else checkpoints.restore(step, like)
+            if step is not None:
+                return checkpoints.restore(step, like, check=check)[0]
+            found = checkpoints.newest(like, check=check)
         if found is None:
             raise FileNotFoundError(f"nothing has been trained in {self.path}; train first")
         return found[0]

@@ -36,6 +36,7 @@ SMALL = [
     "--config.model.decoder_layers=1",
     "--config.batches.buckets=1",
     "--config.batches.longest=8",
+    "--config.batches.tokens=64",
     "--config.decode.longest=8",
     "--config.decode.tokens=64",
     "--config.train.steps=4",
@@ -229,6 +230,28 @@ def test_a_checkpoint_without_its_tokenizer_is_refused(trained, corpus):
         hidden.rename(workdir / "tokenizer.model")
 
 
+def test_a_checkpoint_with_a_tokenizer_of_the_same_size_that_is_not_its_own_is_refused(
+    trained, corpus
+):
+    workdir, _ = trained
+    path = workdir / "tokenizer.model"
+    own = path.read_bytes()
+    words = Tokenizer.load(path)
+    swapped = (
+        own.replace("▁gat".encode(), "▁xxx".encode())
+        .replace("▁can".encode(), "▁gat".encode())
+        .replace("▁xxx".encode(), "▁can".encode())
+    )
+    path.write_bytes(swapped)
+    try:
+        assert len(Tokenizer.load(path)) == len(words)
+        assert Tokenizer.load(path).encode("gat") != words.encode("gat")
+        for mode in ("train", "translate"):
+            refused(run(corpus, workdir, f"--mode={mode}"), "another", "tokenizer: ")
+    finally:
+        path.write_bytes(own)
+
+
 @pytest.mark.parametrize(
     ("file", "content", "parts"),
     [
@@ -250,12 +273,15 @@ def test_text_that_cannot_be_used_is_refused_before_anything_is_written(
         if content is not None:
             (broken / name).write_bytes(content)
     refused(run(broken, tmp_path / "run"), *parts)
-    assert not (tmp_path / "run" / "config.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_was_never_trained_cannot_translate(corpus, tmp_path):
-    refused(run(corpus, tmp_path, "--mode=translate"), "nothing has been trained in", "train first")
-    refused(run(corpus, tmp_path, "--mode=translate", "--input=gone.txt"), "gone.txt")
+    workdir = tmp_path / "run"
+    refused(run(corpus, workdir, "--mode=translate"), "nothing has been trained in", "train first")
+    refused(run(corpus, workdir, "--mode=evaluate"), "nothing has been trained in", "train first")
+    refused(run(corpus, workdir, "--mode=translate", "--input=gone.txt"), "gone.txt")
+    assert not workdir.exists()
 
 
 def test_pairs_that_are_too_long_are_left_out_of_training_and_counted(corpus, tmp_path, capsys):
