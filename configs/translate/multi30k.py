@@ -30,9 +30,9 @@ def get_config(name: str = "en-fr") -> Config:
     )
     if name.endswith("-best"):
         config.model = Model(
-            width=256, hidden=256, heads=4, encoder_layers=4, decoder_layers=4, norm="pre",
-            dropout=0.3,
+            width=192, hidden=256, heads=4, encoder_layers=3, decoder_layers=3, norm="pre",
+            dropout=0.2,
         )  # fmt: skip
         config.optimizer.learning_rate = 3e-3
-        config.train = Training(steps=6_000, smoothing=0.1, evaluate_every=500)
+        config.train = Training(steps=4_000, smoothing=0.1, evaluate_every=500)
     return config
