@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from attn_jax.backends.tile_kernel import Kernel, Operands, block
-from attn_jax.backends.tile_list import Pairs
+from attn_jax.backends.tile_list import ORIGIN, Pairs
 from attn_jax.functional.value import Array
 
 
@@ -44,7 +44,7 @@ def row_sums(operands: Operands, tile: Callable[..., Any]) -> Any:
         return jax.checkpoint(contribution, prevent_cse=False)
 
     first = jax.tree.map(lambda a: a[0], (operands.q, operands.k, operands.v))
-    like = jax.eval_shape(lambda blocks: tile(True, 0, 0, *blocks), first)
+    like = jax.eval_shape(lambda blocks: tile(True, *ORIGIN, *blocks), first)
     sums = jax.tree.map(lambda x: jnp.zeros((operands.rows, *x.shape), x.dtype), like)
     for pairs, contribution in ((operands.full, on(False)), (operands.partial, on(True))):
 
@@ -119,7 +119,7 @@ def _online(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
 
     first = operands.q, operands.k
     scores = jax.eval_shape(
-        lambda first: kernel.scores[True](operands.captured, 0, 0, *block(first, 0)), first
+        lambda first: kernel.scores[True](operands.captured, *ORIGIN, *block(first, 0)), first
     )
     shape, dtype = (operands.rows, *scores.shape[:-1]), scores.dtype
     state = (

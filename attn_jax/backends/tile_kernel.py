@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from attn_jax.backends.dense import zero_unless
 from attn_jax.backends.problem import Problem
-from attn_jax.backends.tile_list import Pairs, TileList, repeat_last, tile_at
+from attn_jax.backends.tile_list import ORIGIN, Pairs, TileList, repeat_last, tile_at
 from attn_jax.backends.visibility import streamed_visibility
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import PreparedKeys
@@ -127,12 +127,11 @@ def cut_up(problem: Problem, tiles: TileList) -> tuple[Kernel, Operands]:
         indices = jnp.arange(axes.h), tile.queries.array(), tile.keys.array()
         return problem.dropout.on_weights(weights, *indices)
 
-    number = jax.ShapeDtypeStruct((), jnp.int32)
     blocks = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (q, k))
-    unmasked, captured0 = hoist(scores(False), number, number, *blocks)
-    masked, captured1 = hoist(scores(True), number, number, *blocks)
-    weights = jax.eval_shape(scores(False), number, number, *blocks)
-    dropping, captured2 = hoist(drop, number, number, weights)
+    unmasked, captured0 = hoist(scores(False), *ORIGIN, *blocks)
+    masked, captured1 = hoist(scores(True), *ORIGIN, *blocks)
+    weights = jax.eval_shape(scores(False), *ORIGIN, *blocks)
+    dropping, captured2 = hoist(drop, *ORIGIN, weights)
     kernel = Kernel(
         (lambda c, *x: unmasked(c[0], *x), lambda c, *x: masked(c[1], *x)),
         lambda c, *x: dropping(c[2], *x),

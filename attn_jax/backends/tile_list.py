@@ -14,6 +14,8 @@ from attn_jax.functional.mask import Axes
 from attn_jax.functional.tiles import Blocks, Cut, Positions, Range, Tile
 from attn_jax.functional.value import Array
 
+ORIGIN = np.int32(0), np.int32(0)  # the block numbers of the first tile
+
 
 def default_tile(axes: Axes) -> tuple[int, int]:
     """Queries and keys in a tile, for the platform the program will run on.
@@ -98,20 +100,38 @@ def tile_list(problem: Problem, size: tuple[int, int]) -> TileList:
     queries = Cut(axes.t, max(1, min(size[0], axes.t)))
     keys = Cut(axes.s, max(1, min(size[1], axes.s)))
     shape = (len(queries), len(keys))
-    may, must = (
-        np.broadcast_to(known, np.broadcast_shapes(np.shape(known), shape)).reshape(-1, *shape)
-        for known in bounds(Blocks(queries, keys, problem.positions, static=True))
-    )
-    full = must.all(0)
+    known = bounds(Blocks(queries, keys, problem.positions, static=True))
+    full = _over_heads("all", known.must, shape)
     if keys.total % keys.size:
-        full[:, -1] = False  # the last block of keys overhangs
-    partial = _pairs(may.any(0) & ~full)
-    now = bounds(Blocks(queries, keys, problem.positions)).may
-    if not isinstance(now, np.ndarray | np.generic):
-        now = jnp.broadcast_to(now, np.broadcast_shapes(now.shape, shape))
-        now = now.any(tuple(range(now.ndim - 2)))
-        partial = partial._replace(live=now[partial.queries, partial.keys])
+        full[:, -1:] = False  # the last block of keys overhangs
+    partial = _pairs(_over_heads("any", known.may, shape) & ~full)
+    may = bounds(Blocks(queries, keys, problem.positions)).may
+    if not isinstance(may, np.ndarray | np.generic):
+        live = _over_heads("any", may, shape)
+        partial = partial._replace(live=_for_any(live[partial.queries, partial.keys]))
     return TileList(queries, keys, _pairs(full), partial)
+
+
+def _over_heads(quantifier: str, known: Any, shape: tuple[int, int]) -> Any:
+    """What is known of each tile in any, or in all, of the batch rows and heads: `nq nk`."""
+    known = getattr(known, quantifier)(tuple(range(known.ndim - 2)))
+    xp = np if isinstance(known, np.ndarray | np.generic) else jnp
+    return xp.broadcast_to(known, shape) | np.zeros(shape, bool)
+
+
+@jax.custom_batching.custom_vmap
+def _for_any(live: Array) -> Array:
+    """Under ``vmap`` a tile is visited where any of the mapped problems needs it.
+
+    So that skipping stays a branch: mapped, it would become a selection between both branches, which
+    is neither faster nor, under reverse mode, something that JAX can transpose.
+    """
+    return live
+
+
+@_for_any.def_vmap
+def _(size: int, mapped: list[bool], live: Array) -> tuple[Array, bool]:
+    return _for_any(live.any(0) if mapped[0] else live), False
 
 
 def _pairs(tiles: np.ndarray) -> Pairs:

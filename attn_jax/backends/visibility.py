@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attn_jax.backends.problem import Problem
-from attn_jax.backends.tile_list import TileList, tile_at
+from attn_jax.backends.tile_list import ORIGIN, TileList, tile_at
 from attn_jax.functional.value import Array
 
 
@@ -26,7 +26,7 @@ def streamed_visibility(problem: Problem, tiles: TileList) -> tuple[Array, Array
         real = (tile.queries.array() < t)[:, None] & (tile.keys.array() < s)
         return problem.rule.mask.allowed(tile) & real
 
-    *heads, _, _ = jax.eval_shape(allowed, 0, 0).shape
+    *heads, _, _ = jax.eval_shape(allowed, *ORIGIN).shape
     known = [np.bincount(blocks, minlength=n) > 0 for blocks, n in _touched(tiles)]
     seeing, seen = (
         jnp.broadcast_to(
