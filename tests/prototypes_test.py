@@ -107,8 +107,10 @@ def test_cross_attention_in_a_decoder_with_a_cache():
     memory, x = normal(4, batch, s, width), normal(5, batch, t, width)
     padding = masks.valid(np.arange(s) < np.array([[7], [4]]))
 
-    x_and_past = x + looking_back(x)
-    at_once = x_and_past + looking_over(x_and_past, memory, mask=padding)
+    @jax.jit
+    def at_once(x):
+        x_and_past = x + looking_back(x)
+        return x_and_past + looking_over(x_and_past, memory, mask=padding)
 
     seen = looking_over.project(memory)  # keys and values of the memory: once
 
@@ -126,7 +128,7 @@ def test_cross_attention_in_a_decoder_with_a_cache():
 
     empty = jax.tree.map(jnp.zeros_like, looking_back.project(x))
     _, by_token = jax.lax.scan(one_token, empty, jnp.arange(t))
-    close(by_token.swapaxes(0, 1), at_once)
+    close(by_token.swapaxes(0, 1), at_once(x))
 
 
 @needs("scores.additive")
@@ -179,11 +181,8 @@ def test_nadaraya_watson_leaving_one_out():
         kernel = jnp.exp(-0.5 * ((x[:, None] - x) / bandwidth) ** 2) * (1 - jnp.eye(20))
         return ((kernel @ y / kernel.sum(1) - y) ** 2).mean()
 
-    close(
-        jax.value_and_grad(leave_one_out_error)(0.3),
-        jax.value_and_grad(by_hand)(0.3),
-        tolerance=1e-4,
-    )
+    ours, theirs = (jax.jit(jax.value_and_grad(f))(0.3) for f in (leave_one_out_error, by_hand))
+    close(ours, theirs, tolerance=1e-4)
 
 
 @needs("features.favor", "scores.kernel", "normalizers.l1", "backends.linear")
@@ -225,6 +224,6 @@ def test_vmap_over_an_ensemble():
     q, k, v = normal(14, 3, 2, 5, 1, 4)
     members = [Rule(scores.scaled_dot(scale), mask=masks.window(2, 2)) for scale in (0.1, 0.5, 2.0)]
     ensemble = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    answers = jax.vmap(lambda rule: attend(q, k, v, rule=rule))(ensemble)
-    for answer, member in zip(answers, members, strict=True):
-        close(answer, attend(q, k, v, rule=member))
+    look = jax.jit(lambda rule: attend(q, k, v, rule=rule))
+    for answer, member in zip(jax.vmap(look)(ensemble), members, strict=True):
+        close(answer, look(member))

@@ -16,7 +16,7 @@ from attn_jax.functional.mask import Axes
 from attn_jax.functional.tiles import Blocks, Cut, Range, whole
 from tests.functional.mask_expressions import BATCH, HEADS, LEAVES, expressions, settings_of
 
-SIZES = st.sampled_from([(5, 7), (1, 6)])
+SIZES = st.just((5, 7))
 TILES = st.tuples(st.integers(1, 8), st.integers(1, 8))
 
 
@@ -96,7 +96,7 @@ def test_bounds_are_never_wrong(problem, tile):
 
 
 @given(problems(sizes=st.just((5, 7))), st.just((2, 3)))
-@drawn(max_examples=25)
+@drawn(max_examples=15)
 def test_bounds_of_arrays_unknown_while_tracing_are_never_wrong(problem, tile):
     setting, mask, entries = problem
     positions = whole(setting.t, setting.s, setting.positions).positions
@@ -128,7 +128,7 @@ def test_a_traced_mask_is_the_same_mask(problem):
 
 
 @given(problems(sizes=st.just((5, 7))), st.sampled_from([(0, 2), (2, 2), (3, 2)]), st.booleans())
-@drawn(max_examples=25)
+@drawn(max_examples=15)
 def test_a_tile_holds_the_entries_of_its_place(problem, start, traced):
     setting, mask, entries = problem
     place = [jnp.asarray(n) if traced else n for n in start]
@@ -150,10 +150,10 @@ def test_a_mask_prints_as_it_is_written(problem):
 @pytest.mark.parametrize(
     "text",
     [
-        "causal()", "causal(-1)", "window(before=2, after=0)", "band(low=-3, high=None)",
+        "causal()", "causal(-1)", "window(2, 0)", "band(low=-3)",
         "~(causal() & valid(bool[3]))", "(causal() | prefix(2)) & ~diagonal()",
         "causal() & (stride(3) ^ same_block(2))", "lengths(2) | lengths(int64[2])",
-        "per_head((causal(), window(before=1, after=0)))", "causal(123456)",
+        "per_head((causal(), window(1, 0)))", "causal(123456)",
     ],
 )  # fmt: skip
 def test_repr_reads_like_the_algebra(text):
@@ -162,8 +162,7 @@ def test_repr_reads_like_the_algebra(text):
     written = text
     for shown, array in arrays.items():
         written = written.replace(shown, array)
-    expected = text.replace("band(low=-3, high=None)", "band(low=-3)")
-    assert repr(eval(written, names)) == expected
+    assert repr(eval(written, names)) == text
 
 
 def test_show_draws_a_picture_per_head_and_row():

@@ -62,9 +62,6 @@ def test_softmax_has_the_derivatives_of_its_formula():
         return normalizer.weights(scores), normalizer.lse(scores)
 
     check_grads(jax.jit(both), (finite, sink), order=2, modes=("rev",), rtol=1e-5)
-    check_grads(
-        jax.jit(lambda x: (softmax().weights(x), softmax().lse(x))), (finite,), 1, rtol=1e-6
-    )
 
 
 @pytest.mark.usefixtures("x64")
@@ -74,12 +71,18 @@ def test_where_there_is_nothing_to_see_there_is_nothing_to_differentiate():
     def total(scores):
         return (softmax().weights(scores) * jnp.arange(4.0)).sum()
 
-    gradient = jax.grad(total)(scores)
+    gradient = jax.jit(jax.grad(total))(scores)
     assert np.isfinite(gradient).all()
     assert (gradient[scores == -INF] == 0).all()
-    lse = jax.grad(lambda x: jnp.where(jnp.isfinite(softmax().lse(x)), softmax().lse(x), 0).sum())
-    np.testing.assert_allclose(lse(scores), by_formula(SCORES)[0], rtol=1e-6)
-    with_sink = jax.jacobian(lambda sink: softmax(sink).lse(scores))(jnp.zeros(2))
+
+    def finite_lse(scores):
+        lse = softmax().lse(scores)
+        return jnp.where(jnp.isfinite(lse), lse, 0).sum()
+
+    np.testing.assert_allclose(
+        jax.jit(jax.grad(finite_lse))(scores), by_formula(SCORES)[0], rtol=1e-6
+    )
+    with_sink = jax.jit(jax.jacobian(lambda sink: softmax(sink).lse(scores)))(jnp.zeros(2))
     assert with_sink[0, 1, 0] == 1, "the lse of a row that sees nothing is its sink"
 
 

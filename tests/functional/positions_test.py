@@ -43,8 +43,9 @@ def test_rotary_turns_pairs_by_their_angle(interleaved):
 def test_rotated_inner_products_see_distance_alone():
     q, k = jnp.asarray(RNG.normal(size=(2, 1, 1, 8)), jnp.float32)
 
+    @jax.jit
     def product(i, j):
-        return (rotary(q, jnp.array([i])) * rotary(k, jnp.array([j]))).sum()
+        return (rotary(q, jnp.stack([i])) * rotary(k, jnp.stack([j]))).sum()
 
     for shift in (1, 50, 1000):
         np.testing.assert_allclose(product(3 + shift, 1 + shift), product(3, 1), rtol=1e-3)
@@ -53,9 +54,9 @@ def test_rotated_inner_products_see_distance_alone():
 
 def test_rotation_keeps_lengths_and_dtypes():
     x = jnp.asarray(RNG.normal(size=(4, 2, 8)), jnp.float32)
-    turned = rotary(x, jnp.arange(4) * 1000)
-    np.testing.assert_allclose((turned**2).sum(-1), (x**2).sum(-1), rtol=1e-5)
-    half = rotary(x.astype(jnp.bfloat16), jnp.arange(4) * 1000)
+    turn = jax.jit(lambda x: rotary(x, jnp.arange(4) * 1000))
+    turned, half = turn(x), turn(x.astype(jnp.bfloat16))
+    np.testing.assert_allclose(np.square(turned).sum(-1), np.square(x).sum(-1), rtol=1e-5)
     assert half.dtype == jnp.bfloat16
     np.testing.assert_allclose(half.astype(np.float32), turned, atol=0.05)  # phases are float32
 
@@ -63,22 +64,21 @@ def test_rotation_keeps_lengths_and_dtypes():
 def test_positions_of_each_row():
     x = jnp.asarray(RNG.normal(size=(2, 3, 1, 4)), jnp.float32)
     positions = np.array([[0, 1, 2], [7, 3, 5]])
-    rows = [rotary(row, p) for row, p in zip(x, positions, strict=True)]
-    np.testing.assert_allclose(rotary(x, positions), jnp.stack(rows), atol=1e-6)
+    rows, batch = jax.jit(lambda x, p: (jax.vmap(rotary)(x, p), rotary(x, p)))(x, positions)
+    np.testing.assert_allclose(batch, rows, atol=1e-6)
 
 
 def test_one_rotated_token_is_decoded_as_in_the_whole():
     q, k, v = jnp.asarray(RNG.normal(size=(3, 6, 2, 4)), jnp.float32)
     rule = Rule(mask=masks.causal())
-    whole = attend(rotary(q, jnp.arange(6)), rotary(k, jnp.arange(6)), v, rule=rule)
-    last = attend(
-        rotary(q[4:5], jnp.array([4])),
-        rotary(k[:5], jnp.arange(5)),
-        v[:5],
-        rule=rule,
-        positions="end",
-    )
-    np.testing.assert_allclose(last[0], whole[4], rtol=1e-4, atol=1e-5)
+
+    @jax.jit
+    def ways(q, k, v):
+        whole = attend(rotary(q, jnp.arange(6)), rotary(k, jnp.arange(6)), v, rule=rule)
+        q, k = rotary(q[4:5], jnp.array([4])), rotary(k[:5], jnp.arange(5))
+        return whole[4], attend(q, k, v[:5], rule=rule, positions="end")[0]
+
+    np.testing.assert_allclose(*ways(q, k, v), rtol=1e-4, atol=1e-5)
 
 
 X = jnp.ones((2, 3, 1, 4))

@@ -42,7 +42,7 @@ def test_defaults_are_scaled_dot_products_and_a_softmax_over_everything():
 
 def test_a_rule_prints_as_it_is_written():
     assert repr(Rule(scores.dot(), mask=masks.window(1, 0)) & masks.valid([True])) == (
-        "Rule(score=dot(), mask=window(before=1, after=0) & valid(bool[1]))"
+        "Rule(score=dot(), mask=window(1, 0) & valid(bool[1]))"
     )
     assert repr(Rule(transform=transforms.soft_cap(2))) == "Rule(transform=soft_cap(2))"
 
@@ -97,7 +97,7 @@ def test_functions_and_python_numbers_are_static():
     assert [x.shape for x in jax.tree.leaves(one)] == [()]
     other = jax.tree.map(lambda x: x + 1, one)
     assert other.score.fn is negative_distance
-    assert repr(other.mask) == "window(before=1, after=2)"
+    assert repr(other.mask) == "window(1, 2)"
 
 
 def test_rules_of_one_structure_are_stacked_scanned_and_mapped():
