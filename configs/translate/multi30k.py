@@ -8,6 +8,11 @@ What it shows: the Transformer of Vaswani et al. (2017), 1.4 million parameters 
 and so en-de, de-en and fr-en; en-fr is the default.
 
 The text is downloaded once and verified; with `--config.data.directory=DIR` it is read from there.
+
+English to French, test_2016_flickr, raw text, sacreBLEU 13a, beam 4: 51.1, 50.5 and 51.5 with seeds 0, 1
+and 2; 1,627 steps in 214 s, 5 minutes with everything, on two idle CPU cores (AMD EPYC). The length
+penalty was chosen on validation, where 0.6 gave translations that are 11 % too short.
+
 """
 
 from experiments.command_line import variant
