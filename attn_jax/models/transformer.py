@@ -100,15 +100,13 @@ class Transformer(nnx.Module):
         x = self._embed(self.target_embedding, inputs, noise and noise.at(0))
         for i, block in enumerate(self.decoder, start=1):
             x = block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
-        return self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
+        return self._logits(x)
 
     def encode(self, source: Array, *, rng: Array | None = None) -> Array:
         """The memory of `b s` source tokens: `b s m`."""
         noise = None if rng is None else Dropout(self.dropout, rng).at(0)
-        x, mask = (
-            self._embed(self.source_embedding, source, noise and noise.at(0)),
-            self.memory_mask(source),
-        )
+        x = self._embed(self.source_embedding, source, noise and noise.at(0))
+        mask = self.memory_mask(source)
         for i, block in enumerate(self.encoder, start=1):
             x = block(x, mask=mask, noise=noise and noise.at(i))
         return self.encoder_norm(x) if self.pre_norm else x
@@ -132,8 +130,7 @@ class Transformer(nnx.Module):
         for block, layer, memory in zip(self.decoder, cache.layers, cache.memories, strict=True):
             x, layer = block.step(x, layer, memory, memory_mask=cache.memory_mask)
             layers.append(layer)
-        x = self.decoder_norm(x) if self.pre_norm else x
-        return self.target_embedding.logits(x[..., 0, :]), cache.replace(layers=tuple(layers))
+        return self._logits(x[..., 0, :]), cache.replace(layers=tuple(layers))
 
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
@@ -153,3 +150,6 @@ class Transformer(nnx.Module):
     ) -> Array:
         x = add_sinusoids(embedding(ids), start + jnp.arange(ids.shape[-1]))
         return x if noise is None else noise.on_features(x)
+
+    def _logits(self, x: Array) -> Array:
+        return self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
