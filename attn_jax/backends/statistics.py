@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
 from attn_jax.backends.problem import Problem, describe
+from attn_jax.backends.streamed_statistics import streamed_statistics
 from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.functional.tiles import Positions
 from attn_jax.functional.value import Array
@@ -55,7 +57,11 @@ def attention_stats(
     >>> stats.entropy.round(4), stats.distance.round(4)
     (Array([[1.0986, 1.0986, 1.0986]], dtype=float32), Array([[1.    , 0.6667, 1.    ]], dtype=float32))
     """
-    return _densely(describe(q, k, None, rule, positions))
+    problem = describe(q, k, None, rule, positions)
+    backend = blockwise()
+    if backend.suits(problem) and not backend.refuses(problem):
+        return AttentionStats(*streamed_statistics(problem, backend.tiles(problem)))
+    return _densely(problem)
 
 
 def _densely(problem: Problem) -> AttentionStats:
@@ -63,10 +69,19 @@ def _densely(problem: Problem) -> AttentionStats:
     weights = problem.rule.normalizer.weights(scores)
     i, j = problem.tile.i, problem.tile.j
     some = weights > 0
+    # Looked up where it is, not reduced: XLA may compute a score twice, with other roundings, and then
+    # the derivative of a maximum finds no score equal to it.
+    some_or_none = [(0, 0)] * (scores.ndim - 1) + [(0, int(scores.shape[-1] == 0))]
+    best = jnp.pad(scores, some_or_none, constant_values=-jnp.inf)
+    where = best.argmax(-1, keepdims=True)
+
+    def highest(x: Array, otherwise: float) -> Array:
+        return jnp.take_along_axis(x, where, -1, mode="fill", fill_value=otherwise)[..., 0]
+
     return AttentionStats(
         entropy=jnp.where(some, -weights * jnp.log(jnp.where(some, weights, 1)), 0).sum(-1),
-        max_score=scores.max(-1, initial=-jnp.inf),
-        max_weight=weights.max(-1, initial=0),
+        max_score=highest(scores, -jnp.inf),
+        max_weight=highest(weights, 0),
         self_weight=jnp.where(i == j, weights, 0).sum(-1),
         distance=(weights * jnp.abs(i - j)).sum(-1),
     )

@@ -101,6 +101,21 @@ def weighted_rows(
     return row_sums(operands, tile)
 
 
+def row_maxima(kernel: Kernel, operands: Operands) -> Array:
+    """The highest score of each query, `n *b h t`; a constant for differentiation."""
+
+    def tile(masked: bool, pair: Pairs, highest: Array) -> Array:
+        i, j, _ = pair
+        q, k = block(operands.q, i), block(operands.k, j)
+        scores = kernel.scores[masked](operands.captured, i, j, q, k)
+        return jnp.maximum(highest, scores.max(-1))
+
+    operands = jax.lax.stop_gradient(operands)
+    scores = _scores_like(kernel, operands)
+    highest = jnp.full((operands.rows, *scores.shape[:-1]), -jnp.inf, scores.dtype)
+    return _update_rows(operands, tile, highest)
+
+
 def _online(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
     """One pass with a running maximum; not differentiated."""
 
@@ -117,19 +132,25 @@ def _online(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
         dropped = kernel.drop(operands.captured, i, j, weights)
         return higher, total, sums * fade[..., None] + weigh(dropped, v)
 
-    first = operands.q, operands.k
-    scores = jax.eval_shape(
-        lambda first: kernel.scores[True](operands.captured, *ORIGIN, *block(first, 0)), first
-    )
+    scores = _scores_like(kernel, operands)
     shape, dtype = (operands.rows, *scores.shape[:-1]), scores.dtype
     state = (
         jnp.full(shape, -jnp.inf, dtype),
         jnp.zeros(shape, dtype),
         jnp.zeros((*shape, operands.v.shape[-1]), dtype),
     )
-    for pairs, masked in ((operands.full, False), (operands.partial, True)):
+    highest, total, sums = _update_rows(operands, tile, state)
+    seen = total > 0
+    total = jnp.where(seen, total, 1)
+    lse = jnp.where(seen, jnp.log(total) + highest, -jnp.inf)
+    return sums / total[..., None], lse
 
-        def update(state: Any, pair: Pairs, masked: bool = masked) -> tuple[Any, None]:
+
+def _update_rows(operands: Operands, tile: Callable[..., Any], state: Any) -> Any:
+    """The state of each query block after ``tile(masked, pair, row)`` of each of its tiles."""
+    for masked, pairs in enumerate((operands.full, operands.partial)):
+
+        def update(state: Any, pair: Pairs, masked: bool = bool(masked)) -> tuple[Any, None]:
             row = block(state, pair.queries)
             if pair.live is None:
                 row = tile(masked, pair, row)
@@ -141,11 +162,14 @@ def _online(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
 
         if pairs.size:
             state, _ = jax.lax.scan(update, state, pairs)
-    highest, total, sums = state
-    seen = total > 0
-    total = jnp.where(seen, total, 1)
-    lse = jnp.where(seen, jnp.log(total) + highest, -jnp.inf)
-    return sums / total[..., None], lse
+    return state
+
+
+def _scores_like(kernel: Kernel, operands: Operands) -> Any:
+    """Shape and dtype of the scores of a tile."""
+    return jax.eval_shape(
+        lambda o: kernel.scores[True](o.captured, *ORIGIN, block(o.q, 0), block(o.k, 0)), operands
+    )
 
 
 def weigh(weights: Array, v: Array) -> Array:

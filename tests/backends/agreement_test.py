@@ -34,6 +34,7 @@ from tests.backends.backends_under_test import waves
 BACKENDS = {
     "blockwise": backends.blockwise(tile=(4, 5)),
     "blockwise, one tile": backends.blockwise(),
+    "linear": backends.linear(),
 }
 B, T, S, H, G, D, E = 2, 11, 13, 4, 2, 4, 3
 
@@ -71,6 +72,14 @@ FAST: dict[str, Callable[[], Rule]] = {
     ),
     "l1 of a kernel, causal": lambda: Rule(
         scores.kernel(features.elu_plus_one()), mask=MASKED, normalizer=normalizers.l1()
+    ),
+    "l1 of random features, padded": lambda: Rule(
+        scores.kernel(features.favor(jax.random.key(0), D, 6)),
+        mask=masks.valid(jnp.asarray(IDS >= 0)),
+        normalizer=normalizers.l1(),
+    ),
+    "l1, strictly causal": lambda: Rule(
+        scores.kernel(features.elu_plus_one()), mask=masks.causal(-4), normalizer=normalizers.l1()
     ),
     "sigmoid": lambda: Rule(mask=MASKED, normalizer=normalizers.sigmoid(drawn(H))),
     "gaussian, a head each": lambda: Rule(
@@ -160,6 +169,7 @@ def agree(actual: Any, expected: Any, tolerance: float = 3e-5) -> None:
 @pytest.fixture(
     params=[
         "blockwise",
+        "linear",
         pytest.param("blockwise, one tile", marks=pytest.mark.slow),
     ]
 )
