@@ -5,6 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 
 from attn_jax import (
     Dropout,
@@ -20,6 +23,7 @@ from attn_jax import (
 )
 from tests.backends import formula
 from tests.backends.backends_under_test import UNDER_TEST, outcome
+from tests.functional.mask_expressions import expressions, settings_of
 
 T, H, D = 6, 2, 4
 RNG = np.random.default_rng(0)
@@ -195,6 +199,25 @@ def test_a_mask_is_what_is_drawn(backend, mask):
     """A5, A9, A15: lengths that no tile divides; a window of two rows counts 1, 2, 2, 2."""
     y, lse, _ = outcome(Q, K, V, Rule(mask=mask), backend=backend)
     close((y, lse), formula.attention(Q, K, V, allowed=np.asarray(mask.dense(T, T)))[:2])
+
+
+def test_any_mask_under_any_positions(backend):
+    """Random expressions of every leaf, against the formula on their entries."""
+    q = Q[:, :5]
+    k, v = (jnp.concatenate([x, x[:, :1] + 1], axis=1)[:, :, :1] for x in (K, V))
+
+    @given(st.data())
+    @drawn(max_examples=15 if backend == "dense" else 30)
+    def check(data):
+        setting = data.draw(settings_of(st.just((5, 7))))
+        mask, entries = data.draw(expressions(setting))
+        where = setting.positions or "start"
+        y, lse = attend_with_lse(
+            q, k, v, rule=Rule(mask=mask), positions=where, backend=UNDER_TEST[backend]
+        )
+        close((y, lse), formula.attention(q, k, v, allowed=entries)[:2])
+
+    check()
 
 
 def test_the_future_does_not_move_the_past_dropout_or_not(backend):

@@ -22,7 +22,7 @@ def by_formula(scores, sink=-INF):
         return weights, np.log(total)[..., 0]
 
 
-@pytest.mark.parametrize("sink", [None, 0.0, [0.5, -2.0], [-INF, 0.0], -INF])
+@pytest.mark.parametrize("sink", [None, 0.0, [0.5, -2.0], [-INF, 0.0], -INF, [200.0, -200.0]])
 def test_softmax_is_its_formula(sink):
     normalizer = softmax() if sink is None else softmax(sink)
     weights, lse = by_formula(SCORES, -INF if sink is None else np.asarray(sink))
