@@ -29,8 +29,8 @@ RULES = {
 }
 
 
-def by_definition(rule, i, j):
-    w = np.asarray(attention_weights(Q, K, rule=rule, positions=Positions(i, j)), np.float64)
+def by_definition(w, i, j):
+    w = np.asarray(w, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.nansum(w * np.log(w), -1)
     i, j = i[:, None], j[None]
@@ -40,10 +40,15 @@ def by_definition(rule, i, j):
 @pytest.mark.parametrize("name", RULES)
 def test_statistics_are_their_definitions(name):
     rule, i, j = RULES[name], np.array([6, 0, 3, 2, 1]), np.arange(7)
-    stats = jax.jit(lambda q, k: attention_stats(q, k, rule=rule, positions=Positions(i, j)))(Q, K)
+    stats, weights = jax.jit(
+        lambda *x: [
+            f(*x, rule=rule, positions=Positions(i, j))
+            for f in (attention_stats, attention_weights)
+        ]
+    )(Q, K)
     assert {x.shape for x in stats} == {(2, 4, 5)}
     found = stats.entropy, stats.max_weight, stats.self_weight, stats.distance
-    for a, b in zip(found, by_definition(rule, i, j), strict=True):
+    for a, b in zip(found, by_definition(weights, i, j), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     empty = np.asarray(stats.max_score) == -np.inf
     assert all((np.asarray(x)[empty] == 0).all() for x in found)
