@@ -157,7 +157,8 @@ class random_earlier(_Positional):
         eligible = (k_high >= self.first) & (k_low < q_high - self.gap)
         if not isinstance(q_low, np.ndarray) or not isinstance(k_low, np.ndarray):
             return Bounds(eligible, np.False_)  # how many queries a tile has is not known here
-        may, must = np.False_, k_low == k_high
+        may: Any = np.False_
+        must: Any = k_low == k_high
         for step in range(int((q_high - q_low).max(initial=-1)) + 1):
             i = np.minimum(q_low + step, q_high)
             hits = [(k_low <= j) & (j <= k_high) & exists for j, exists in self.drawn(i)]

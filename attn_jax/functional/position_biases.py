@@ -228,7 +228,7 @@ def relative_2d(table: Array, window: tuple[int, int]) -> window_offsets:
             [7., 6., 4., 3.],
             [8., 7., 5., 4.]]], dtype=float32)
     """
-    height, width = window
+    height, width = (int(n) for n in window)  # known while tracing
     return window_offsets(table, height, width)
 
 
