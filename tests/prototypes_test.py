@@ -187,7 +187,7 @@ def test_nadaraya_watson_leaving_one_out():
 
 @needs("features.favor", "scores.kernel", "normalizers.l1", "backends.linear")
 def test_performer():
-    q, k, v = normal(13, 3, 1, 64, 2, 8)
+    q, k, v = normal(13, 3, 1, 64, 2, 8) / 2
     random_features = attn_jax.features.favor(jax.random.key(0), 8, 512)
     rule = Rule(
         scores.kernel(random_features), mask=masks.causal(), normalizer=attn_jax.normalizers.l1()
@@ -195,7 +195,7 @@ def test_performer():
     y = attend(q, k, v, rule=rule, backend="linear")  # O(n)
     close(y, attend(q, k, v, rule=rule, backend="dense"), tolerance=1e-3)
     exact = attend(q, k, v, rule=Rule(mask=masks.causal()))
-    assert jnp.abs(y - exact).mean() < 0.2 * jnp.abs(exact).mean()
+    assert np.abs(y - exact).mean() < 0.15 * np.abs(exact).mean()
 
 
 @needs("biases.alibi")
