@@ -46,7 +46,7 @@ def number_maps(
     if not maps or any(w.shape != shape or not np.isfinite(w).all() for w in maps.values()):
         given = ", ".join(f"{name} {w.shape}" for name, w in maps.items()) or "none"
         raise ValueError(f"expected finite weights of shape {shape}; got {given}")
-    largest = max(w.max() for w in maps.values()) or 1
+    largest = max(float(w.max()) for w in maps.values()) or 1.0
     figure = Figure((3.0 * len(maps) + 0.8, 3.2), layout="constrained")
     grid = figure.subplots(1, len(maps), squeeze=False, sharex=True, sharey=True)[0]
     edges = _edges("keys", keys), _edges("queries", queries)
