@@ -15,7 +15,6 @@ penalty was chosen on validation, where 0.6 gave translations that are 11 % too 
 
 `en-fr-best`, 2.7 million parameters: 56.1 with seed 0; 4,000 steps in 31 minutes on two CPU cores that
 other work was using too.
-
 """
 
 from experiments.command_line import variant
