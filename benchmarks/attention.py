@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -211,7 +212,9 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     for axes, label in zip(panels, ("forward + backward, s", "temporaries, MiB"), strict=True):
         axes.set(xlabel="n", ylabel=label, title="causal")
     panels[0].legend()
-    figure.savefig(path)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    write_atomically(path, picture.getvalue())
 
 
 def main() -> None:
@@ -228,7 +231,6 @@ def main() -> None:
         programs = [*jax_programs(n, cases), *torch_programs(n, cases)]
         records += rows(measure(programs, options.repeats))
     about = machine()
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     report = json.dumps({"machine": about, "records": records}, indent=1)
     write_atomically(options.out.with_suffix(".json"), report)
     write_atomically(options.out.with_suffix(".md"), table(records, about))
