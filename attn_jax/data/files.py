@@ -10,6 +10,7 @@ def write_atomically(path: str | os.PathLike, data: str | bytes) -> Path:
 
     The data goes to a temporary file in the same directory, is flushed to the disk, and takes the
     place of `path` in one step. Directories that are missing are made; a symbolic link is followed.
+    What is there and is no file, such as a pipe or a device, is written to and never replaced.
 
     Args:
       path: where to write.
@@ -26,6 +27,9 @@ def write_atomically(path: str | os.PathLike, data: str | bytes) -> Path:
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     path = Path(path)
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return path
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")

@@ -35,13 +35,12 @@ def report(system: System, state: State, corpus: Corpus, workdir: Workdir) -> No
     if not len(corpus.test):
         print("the corpus has no test split, so there is nothing to report on", file=sys.stderr)
         return
-    options = system.config.decode.options
 
     def clock() -> float:
         return time.perf_counter() - system.compile_seconds
 
     began = clock()
-    translations = list(system.translate(state.averaged, corpus.test.source, options))
+    translations = list(system.translate(state.averaged, corpus.test.source, system.beam))
     seconds = clock() - began
     for number, translation in enumerate(translations, 1):
         tell_of_cut(number, translation)

@@ -45,6 +45,12 @@ class System:
     Args:
       config: what was asked for.
       tokenizer: whose vocabulary the model has.
+
+    Attributes:
+      beam: how translations are searched for; None for greedily.
+
+    Raises:
+      ValueError: a setting of the model, the optimizer or the decoding is out of its range.
     """
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
@@ -52,6 +58,8 @@ class System:
         self.config, self.tokenizer = config, tokenizer
         self.optimizer = config.optimizer.build(config.train.steps)
         self.mesh = data_mesh()
+        self.beam = config.decode.options
+        self._length, self._shapes = config.decode.length, config.decode.shapes(self.mesh.size)
         split: Any = nnx.split(model, nnx.Param, ...)
         self._graph, self._initial, self._rest = split
         self._translate = jax.jit(self._search, static_argnames="options")
@@ -96,8 +104,8 @@ class System:
             self.tokenizer.encode(line) if line.strip() else [] for line in lines
         )
         search = functools.partial(self._compiled_search, params, options)
-        shapes = self.config.decode.shapes(self.mesh.size)
-        for found, source in zip(stream(sources, search, shapes=shapes, chunk=chunk), encoded):
+        searched = stream(sources, search, shapes=self._shapes, chunk=chunk)
+        for found, source in zip(searched, encoded):
             text = one_line(self.tokenizer.decode(found.tokens[0]))
             yield Translation(source[: len(source) - found.cut], found.tokens[0], text, found.cut)
 
@@ -117,8 +125,7 @@ class System:
         return [w[:, : len(t), : len(s)] for w, t, s in zip(weights, inputs, sources, strict=True)]
 
     def _search(self, params: Any, source: jax.Array, options: Beam | None) -> Hypotheses:
-        length = self.config.decode.length
-        return translate(self.model(params), source, options, length=length)
+        return translate(self.model(params), source, options, length=self._length)
 
     def _compiled_search(self, params: Any, options: Beam | None, source: np.ndarray) -> Hypotheses:
         """Compiles for shapes not seen before, on a clock of its own."""

@@ -37,3 +37,15 @@ def test_the_mode_is_that_of_any_new_file_and_a_link_stays_a_link(tmp_path):
     target = tmp_path / "target"
     assert target.read_text() == "y"
     assert target.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_pipe_is_written_to_and_not_replaced_and_a_directory_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)
+    write_atomically(tmp_path / "pipe", "new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        write_atomically(tmp_path, "new")
+    assert os.listdir(tmp_path) == ["pipe"]
