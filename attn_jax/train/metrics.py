@@ -67,7 +67,7 @@ class Records:
     metrics.jsonl holds what is a function of the run alone: one line per logged step and one per
     evaluation, `{"step": …, "split": "train" | "validation", …}`. Lines after the step at which the
     run goes on are cut, so that no step is there twice. timing.jsonl holds what depends on the
-    clock, and is only ever added to.
+    clock, and is only ever added to; half a line that a crash left at its end is cut.
 
     Args:
       workdir: where they live.
@@ -78,10 +78,12 @@ class Records:
     def __init__(self, workdir: Path, *, step: int = 0, evaluated: int = 0):
         kept = {"train": step, "validation": evaluated}
         metrics = workdir / "metrics.jsonl"
-        lines = [line for line in _lines(metrics) if line["step"] <= kept.get(line["split"], step)]
+        timing = workdir / "timing.jsonl"
+        lines = [x for x in whole_lines(metrics) if x["step"] <= kept.get(x["split"], step)]
         write_atomically(metrics, "".join(_json(line) for line in lines))
+        write_atomically(timing, "".join(_json(line) for line in whole_lines(timing)))
         self._metrics = metrics.open("a", encoding="utf-8")
-        self._timing = (workdir / "timing.jsonl").open("a", encoding="utf-8")
+        self._timing = timing.open("a", encoding="utf-8")
         self._workdir, self._begun_at = workdir, step
 
     def write(self, step: int, split: str, values: Mapping[str, float]) -> None:
@@ -127,8 +129,8 @@ def _json(line: Mapping[str, Any]) -> str:
     return json.dumps(clean, ensure_ascii=False) + "\n"
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file that a killed process may have left with half a line."""
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a JSON lines file, up to a half one that a crash left; none if it is not there."""
     if not path.exists():
         return []
     lines = []

@@ -72,9 +72,15 @@ def adamw(
       decay: weight decay, of the parameters that `decays` picks.
       clip: largest global norm of the gradient; None leaves it.
 
+    Raises:
+      ValueError: a number is out of its range.
+
     References: Kingma and Ba (2015); Loshchilov and Hutter (2019), algorithm 2; Vaswani et al.
     (2017), section 5.3.
     """
+    _check_rates(b1=b1, b2=b2)
+    if not epsilon > 0:
+        raise ValueError(f"expected a positive epsilon, got {epsilon}")
     return _optimizer(optax.scale_by_adam(b1, b2, epsilon), schedule, decay, clip)
 
 
@@ -97,6 +103,7 @@ def lion(
 
     References: Chen et al. (2023), algorithm 2.
     """
+    _check_rates(b1=b1, b2=b2)
     return _optimizer(optax.scale_by_lion(b1, b2), schedule, decay, clip)
 
 
@@ -152,11 +159,19 @@ def _optimizer(
     decay: float,
     clip: float | None,
 ) -> Optimizer:
+    if not decay >= 0:
+        raise ValueError(f"expected a decay of at least 0, got {decay}")
     parts = [direction]
     if clip is not None:
-        if clip <= 0:
+        if not clip > 0:
             raise ValueError(f"expected a positive norm to clip to, or None, got {clip}")
         parts.insert(0, optax.clip_by_global_norm(clip))
     if decay:
         parts.append(optax.add_decayed_weights(decay, mask=decays))
     return Optimizer(optax.chain(*parts), schedule)
+
+
+def _check_rates(**rates: float) -> None:
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"expected {name} in [0, 1), got {rate}")

@@ -1,5 +1,6 @@
 """What a translation run is asked for: the sections of a config file."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,17 @@ class Model:
     activation_dropout: float = 0.0
 
     def build(self, vocabulary: int, seed: int) -> Transformer:
-        """The model with its initial parameters."""
+        """The model with its initial parameters.
+
+        Raises:
+          ValueError: a size, a rate or a name is none.
+        """
+        for name in ("width", "hidden", "heads", "encoder_layers", "decoder_layers"):
+            if (size := getattr(self, name)) < 1:
+                raise ValueError(f"expected model.{name} of at least 1, got {size}")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0 <= (rate := getattr(self, name)) < 1:
+                raise ValueError(f"expected model.{name} in [0, 1), got {rate}")
         blocks = BlockOptions(
             width=self.width,
             hidden=self.hidden,
@@ -102,7 +113,15 @@ class Optimizer:
     clip: float = 1.0
 
     def build(self, steps: int) -> Updates:
-        """The optimiser for a run of some steps."""
+        """The optimiser for a run of some steps.
+
+        Raises:
+          ValueError: a number is out of its range, or there is no such schedule.
+        """
+        if not 0 <= self.learning_rate < math.inf:
+            raise ValueError(
+                f"expected optimizer.learning_rate of at least 0, got {self.learning_rate}"
+            )
         schedules: dict[str, Any] = {
             "inverse_square_root": lambda: inverse_square_root(self.learning_rate, self.warmup),
             "cosine": lambda: cosine(self.learning_rate, self.warmup, steps),
@@ -148,7 +167,15 @@ class Training:
     patience: int = 0
 
     def plan(self, *, evaluates: bool) -> Plan:
-        """The engine's plan; it judges by BLEU if there is something to evaluate on."""
+        """The engine's plan; it judges by BLEU if there is something to evaluate on.
+
+        Raises:
+          ValueError: a number is out of its range.
+        """
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"expected train.smoothing in [0, 1), got {self.smoothing}")
+        if self.validation < 0:
+            raise ValueError(f"expected train.validation of at least 0, got {self.validation}")
         return Plan(
             steps=self.steps,
             log_every=self.log_every or self.steps,

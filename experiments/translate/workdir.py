@@ -9,6 +9,7 @@ from attn_jax.data.files import write_atomically
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Checkpoints, State, compare, hold
+from attn_jax.train.metrics import whole_lines
 from experiments.translate.config import Config
 from experiments.translate.system import System
 
@@ -50,13 +51,16 @@ class Workdir:
     def begin(self, config: Config, corpus: Corpus) -> Tokenizer:
         """Makes the workdir this config's, and its tokenizer; both are kept when it goes on.
 
+        Before the first checkpoint nothing is there to go on from, and both are made anew.
+
         Raises:
           Mismatch: it was made by another config; the message lists the differences.
           FileNotFoundError: it has checkpoints and no tokenizer.
         """
-        self._compare(config, MAY_CHANGE)
+        if begun := any(self.checkpoints.glob("*")):
+            self._compare(config, MAY_CHANGE)
         write_atomically(self.config, json.dumps(plain(config), indent=2) + "\n")
-        if self.tokenizer.exists() or any(self.checkpoints.glob("*")):
+        if begun:
             return Tokenizer.load(self.tokenizer)
         texts = [*corpus.train.source, *corpus.train.target]
         tokenizer = Tokenizer.train(texts, config.vocabulary)
@@ -103,7 +107,8 @@ class Workdir:
 
     def training(self) -> dict[str, float]:
         """Seconds, target tokens and tokens per second of all logged steps, each counted once."""
-        timing, metrics = (self._lines(f"{name}.jsonl") for name in ("timing", "metrics"))
+        names = ("timing.jsonl", "metrics.jsonl")
+        timing, metrics = (whole_lines(self.path / name) for name in names)
         pace = {x["step"]: rate for x in timing if (rate := x.get("tokens_per_second"))}
         trained = [x for x in metrics if x["split"] == "train" and "tokens" in x]
         timed = [(x["tokens"], pace[x["step"]]) for x in trained if x["step"] in pace]
@@ -112,13 +117,16 @@ class Workdir:
         rate = tokens / seconds if seconds else 0.0
         return {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
 
-    def _lines(self, name: str) -> list[dict[str, Any]]:
-        path = self.path / name
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
     def _compare(self, config: Config, free: frozenset[str]) -> None:
-        if self.config.exists():
-            compare(json.loads(self.config.read_text("utf-8")), plain(config), free=free)
+        if not self.config.exists():
+            return
+        try:
+            made_by = dict(json.loads(self.config.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{self.config} is not what a run writes ({error}); move it away to go on"
+            ) from error
+        compare(made_by, plain(config), free=free)
 
 
 def plain(config: Config) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 import dataclasses
 import io
+import json
+import os
+import re
 from pathlib import Path
 
 import jax
@@ -9,6 +12,8 @@ import jax.numpy as jnp
 import pytest
 from rich.console import Console
 
+from attn_jax.data.splits import Corpus, Pairs
+from attn_jax.train import Mismatch
 from experiments.command_line import load
 from experiments.overrides import UsageError, fields
 from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
@@ -16,7 +21,7 @@ from experiments.translate.corpora import Aligned, Multi30k, Phrases, TabSeparat
 from experiments.translate.quality import one_line, quality
 from experiments.translate.report import Result, Sample, show
 from experiments.translate.translation import writing
-from experiments.translate.workdir import MAY_CHANGE, plain
+from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "translate"
 VARIANTS = {
@@ -64,6 +69,15 @@ def test_an_unknown_variant_is_refused_with_those_there_are(name):
         (lambda: Multi30k(pair="en-zh").load(), "en-zh"),
         (lambda: Phrases(pair="en-xx").load(), "en-xx"),
         (lambda: Decoding(beam=0).options, "size >= 1"),
+        (lambda: Model(heads=0).build(9, 0), "model.heads of at least 1, got 0"),
+        (lambda: Model(width=-8).build(9, 0), "model.width of at least 1, got -8"),
+        (lambda: Model(hidden=0).build(9, 0), "model.hidden of at least 1"),
+        (lambda: Model(encoder_layers=-1).build(9, 0), "model.encoder_layers of at least 1"),
+        (lambda: Model(dropout=1.5).build(9, 0), r"model.dropout in \[0, 1\), got 1.5"),
+        (lambda: Optimizer(learning_rate=-1.0).build(10), "learning_rate of at least 0, got -1"),
+        (lambda: Optimizer(learning_rate=float("nan")).build(10), "got nan"),
+        (lambda: Training(smoothing=2.0).plan(evaluates=True), "train.smoothing in"),
+        (lambda: Training(validation=-1).plan(evaluates=True), "train.validation of at least 0"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(make, message):
@@ -123,6 +137,28 @@ def test_an_output_that_fails_half_way_leaves_the_old_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_output_goes_through_links_and_pipes_and_where_it_cannot_go_is_said_at_once(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with writing(tmp_path / "link") as file:
+        file.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)
+    with writing(tmp_path / "pipe") as file:
+        file.write("new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    for nowhere in (tmp_path, tmp_path / "none" / "file"):
+        with (
+            pytest.raises(OSError, match=re.escape(str(nowhere.parent))) as refused,
+            writing(nowhere),
+        ):
+            raise AssertionError("nothing should have been translated")
+        assert ".tmp" not in str(refused.value)
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
     found = quality(["a"], ["b"], "en")
@@ -146,3 +182,34 @@ def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
     assert "a very long name" * 5 in text
     assert found.bleu_signature in text
     assert "1,400,000 parameters, step 1,234, beam 4" in text
+
+
+def test_a_setting_that_was_refused_does_not_bind_the_workdir_and_a_checkpoint_does(tmp_path):
+    pairs, none = Pairs(["one cat"] * 4, ["un gat"] * 4), Pairs([], [])
+    corpus, workdir = Corpus(pairs, none, none), Workdir(tmp_path)
+    with pytest.raises(ValueError, match="vocabulary of 10 entries"):
+        workdir.begin(Config(vocabulary=10), corpus)
+    assert len(workdir.begin(Config(vocabulary=272), corpus)) == 272
+    assert len(workdir.begin(Config(vocabulary=273), corpus)) == 273
+    assert json.loads(workdir.config.read_text())["vocabulary"] == 273
+    (workdir.checkpoints / "1").mkdir(parents=True)
+    with pytest.raises(Mismatch, match="vocabulary: 273 -> 272"):
+        workdir.begin(Config(vocabulary=272), corpus)
+
+
+@pytest.mark.parametrize("content", ['{"data": {', "[1]", "3"])
+def test_a_config_that_is_broken_is_named(tmp_path, content):
+    workdir = Workdir(tmp_path)
+    workdir.config.write_text(content)
+    (workdir.checkpoints / "1").mkdir(parents=True)
+    with pytest.raises(ValueError, match="is not what a run writes"):
+        workdir.trained(Config())
+
+
+def test_measurements_that_a_crash_cut_short_count_as_far_as_they_go(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 2, "split": "train", "tokens": 60}\n')
+    (tmp_path / "timing.jsonl").write_text(
+        '{"step": 2, "tokens_per_second": 20.0}\n{"step": 4, "tok'
+    )
+    assert Workdir(tmp_path).training() == {"seconds": 3.0, "tokens": 60, "tokens_per_second": 20.0}
+    assert Workdir(tmp_path / "none").training()["tokens"] == 0

@@ -56,16 +56,17 @@ def test_going_on_cuts_what_came_after(tmp_path):
         records.write(number, "validation", {"bleu": 2.0})
         records.time(number, {"tokens_per_second": 7.0})
     records.close()
-    path = tmp_path / "metrics.jsonl"
-    with path.open("a") as file:
-        file.write('{"step": 15, "split": "tr')  # killed while it wrote
+    path, timing = tmp_path / "metrics.jsonl", tmp_path / "timing.jsonl"
+    for half in (path, timing):
+        with half.open("a") as file:
+            file.write('{"step": 15, "split": "tr')  # killed while it wrote
     Records(tmp_path, step=10, evaluated=5).close()
     assert [(line["step"], line["split"]) for line in lines(path)] == [
         (5, "train"),
         (5, "validation"),
         (10, "train"),
     ]
-    assert len(lines(tmp_path / "timing.jsonl")) == 2
+    assert len(lines(timing)) == 2
     Records(tmp_path).close()
     assert lines(path) == []
 

@@ -87,3 +87,21 @@ def test_clipping_scales_the_whole_gradient_to_the_norm():
 def test_a_norm_that_clips_everything_is_refused():
     with pytest.raises(ValueError, match="positive norm"):
         optimizers.adamw(constant(1.0), clip=0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "setting"),
+    [
+        (optimizers.adamw, {"b1": 1.0}),
+        (optimizers.adamw, {"b2": -0.1}),
+        (optimizers.adamw, {"epsilon": 0.0}),
+        (optimizers.adamw, {"decay": -1.0}),
+        (optimizers.lion, {"b1": 2.0}),
+        (optimizers.lion, {"b2": float("nan")}),
+        (optimizers.adafactor, {"decay": float("nan")}),
+        (optimizers.adafactor, {"clip": float("nan")}),
+    ],
+)
+def test_numbers_out_of_their_range_are_refused(make, setting):
+    with pytest.raises(ValueError, match="expected"):
+        make(constant(1.0), **setting)
