@@ -19,10 +19,11 @@ def train(command: Command) -> None:
     """Trains to the end, from the newest checkpoint if there is one; then reports on the test."""
     config, workdir = command.config, Workdir(command.workdir)
     corpus = config.data.load()
+    judged = len(corpus.validation) > 0
+    plan = config.train.plan(evaluates=judged)
     with hold(workdir.path):
         tokenizer = workdir.begin(config, corpus)
         system = System(config, tokenizer)
-        batches = batches_of(corpus, system)
         step = make_step(
             system.loss,
             system.optimizer,
@@ -30,18 +31,18 @@ def train(command: Command) -> None:
             accumulate=config.train.accumulate,
             ema_decay=config.train.ema,
         )
+        batches = batches_of(corpus, system)
         run = Run(
             workdir.path,
             config=plain(config),
             identity={"tokenizer": tokenizer.fingerprint, "batches": batches.identity},
             free=MAY_CHANGE,
         )
-        judged = len(corpus.validation) > 0
         fit(
             system.initial_state(),
             step,
             iter(batches),
-            plan=config.train.plan(evaluates=judged),
+            plan=plan,
             run=run,
             evaluate=judge(system, corpus) if judged else None,
         )

@@ -213,6 +213,7 @@ def refused(said: Said, *parts: str) -> None:
 def test_a_workdir_made_by_another_config_is_refused_with_the_difference(trained, corpus):
     workdir, _ = trained
     kept = (workdir / "config.json").read_bytes()
+    refused(run(corpus, workdir, "--config.train.steps=-1"), "steps of at least 1, got -1")
     said = run(corpus, workdir, "--config.model.width=16", "--config.seed=1")
     refused(said, "model.width: 8 -> 16", "seed: 0 -> 1", "choose another workdir")
     said = run(corpus, workdir, "--mode=translate", "--config.model.width=16")
