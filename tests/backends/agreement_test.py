@@ -125,10 +125,8 @@ REFUSED: dict[str, Callable[[], Rule]] = {
     "sparsemax": lambda: Rule(normalizer=normalizers.sparsemax()),
     "entmax15": lambda: Rule(normalizer=normalizers.entmax15()),
 }
-RULES = [
-    *FAST,
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-]
+QUICK = ("causal, padded, alibi, sink", "window, dense bias, soft cap", "l1 of a kernel, causal")
+RULES = [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in (FAST | SLOW)]
 
 
 def arrays(dtype: Any = jnp.float32, batch: tuple[int, ...] = (B,)) -> tuple[Any, Any, Any]:
