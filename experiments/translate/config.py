@@ -131,6 +131,11 @@ class Optimizer:
         if self.schedule not in schedules:
             known = ", ".join(schedules)
             raise ValueError(f"no schedule {self.schedule!r}; there are {known}")
+        if self.schedule in ("cosine", "linear") and not 0 <= self.warmup < steps:
+            raise ValueError(
+                f"a {self.schedule} decay begins after the warm-up: optimizer.warmup is {self.warmup}, "
+                f"train.steps is {steps}; give --config.optimizer.warmup={max(0, steps // 10)}, say"
+            )
         schedule: optax.Schedule = schedules[self.schedule]()
         return adamw(
             schedule,

@@ -75,6 +75,7 @@ def test_an_unknown_variant_is_refused_with_those_there_are(name):
         (lambda: Model(encoder_layers=-1).build(9, 0), "model.encoder_layers of at least 1"),
         (lambda: Model(dropout=1.5).build(9, 0), r"model.dropout in \[0, 1\), got 1.5"),
         (lambda: Optimizer(learning_rate=-1.0).build(10), "learning_rate of at least 0, got -1"),
+        (lambda: Optimizer(schedule="linear").build(40), "give --config.optimizer.warmup=4, say"),
         (lambda: Optimizer(learning_rate=float("nan")).build(10), "got nan"),
         (lambda: Training(smoothing=2.0).plan(evaluates=True), "train.smoothing in"),
         (lambda: Training(validation=-1).plan(evaluates=True), "train.validation of at least 0"),
