@@ -263,6 +263,7 @@ def test_positions(backend, kind):
         )
 
 
+@pytest.mark.slow
 def test_what_nobody_sees_may_be_nan(backend):
     """Semantics 2, where keys are projected before they are scored."""
     rule = FAST["additive, packed at run time"]()

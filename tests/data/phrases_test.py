@@ -196,6 +196,7 @@ def test_every_template_is_said_about_equally_often():
     assert max(counts.values()) < 1_500
 
 
+@pytest.mark.slow
 def test_a_corpus_of_thirty_thousand_takes_seconds_and_megabytes():
     start = time.process_time()
     phrases("en-de", size=30_000)

@@ -42,6 +42,9 @@ class Ran(NamedTuple):
     workdir: Path
 
 
+pytestmark = pytest.mark.slow  # a whole run, and trainings for three seeds
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory) -> Ran:
     workdir, out = tmp_path_factory.mktemp("run"), io.StringIO()

@@ -40,6 +40,7 @@ def test_the_feed_forward_network_is_its_formula():
     np.testing.assert_allclose(network(x), right, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dropout_in_a_block_follows_the_example_and_not_its_company():
     block = EncoderBlock(OPTIONS, rngs=nnx.Rngs(0))
     x = jax.random.normal(jax.random.key(0), (3, 4, 8))
