@@ -16,6 +16,8 @@ import pytest
 
 from attn_jax import Rule, attend_with_lse, backends, biases, masks, normalizers, scores, transforms
 
+pytestmark = pytest.mark.slow  # long compilations
+
 T, S, H, G, D, E = 5, 7, 4, 2, 3, 2
 BACKENDS = {"dense": backends.dense(), "blockwise": backends.blockwise(tile=(2, 3))}
 

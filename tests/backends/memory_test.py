@@ -6,6 +6,8 @@ import pytest
 
 from attn_jax import Rule, attend, attend_with_lse, biases, masks, normalizers, scores
 
+pytestmark = pytest.mark.slow  # long compilations
+
 H, D = 8, 64
 RULES = {
     "causal": lambda n: Rule(mask=masks.causal()),

@@ -12,6 +12,8 @@ from attn_jax.backends.streamed_statistics import streamed_statistics
 from attn_jax.backends.tile_list import tile_list
 from tests.backends.backends_under_test import waves
 
+pytestmark = pytest.mark.slow  # long compilations
+
 RNG = np.random.default_rng(0)
 Q, K = jnp.asarray(RNG.normal(size=(2, 11, 4, 3))), jnp.asarray(RNG.normal(size=(2, 11, 2, 3)))
 UNSEEN = masks.causal(-1) & masks.valid(jnp.arange(11) < 8)  # the first query sees nothing

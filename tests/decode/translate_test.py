@@ -12,6 +12,8 @@ from attn_jax.decode.translate import TargetLength, translate
 from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.modules.blocks import BlockOptions
 
+pytestmark = pytest.mark.slow  # long compilations
+
 VOCABULARY = 23
 BEAM = Beam(3, best=3)
 LENGTH = TargetLength(ratio=1.0, extra=4, longest=12)
