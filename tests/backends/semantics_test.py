@@ -39,6 +39,10 @@ def backend(request):
     return request.param
 
 
+# Of what the tests of masks, of dropout and of dense itself say fast, once.
+in_full = pytest.mark.slow
+
+
 def close(actual, expected, tolerance=1e-5):
     chex.assert_trees_all_close(actual, expected, rtol=tolerance, atol=tolerance)
 
@@ -189,11 +193,13 @@ def test_causal_and_left_padding_in_bfloat16(backend):
     close(y[:, 2], v[:, 2])
 
 
+@in_full
 def test_a_query_that_sees_itself_alone_copies(backend):
     """A4."""
     close(outcome(Q, K, V, Rule(mask=masks.window(0, 0)), backend=backend)[0], V)
 
 
+@in_full
 @pytest.mark.parametrize("mask", [masks.causal(), masks.window(1, 0)])
 def test_a_mask_is_what_is_drawn(backend, mask):
     """A5, A9, A15: lengths that no tile divides; a window of two rows counts 1, 2, 2, 2."""
@@ -287,6 +293,7 @@ def test_positions_in_any_order_of_each_row_and_traced(backend):
     close(y, shuffled(outcome(Q, K, V, rule, backend=backend)[0], order_q))
 
 
+@in_full
 def test_a_key_past_the_length_moves_nothing(backend):
     """A10: of 4 keys 2 are real; of none, nothing is seen."""
     k, v = K[:, :4], V[:, :4]
@@ -299,6 +306,7 @@ def test_a_key_past_the_length_moves_nothing(backend):
     assert zero(y)
 
 
+@in_full
 def test_a_mask_over_the_keys_of_each_row(backend):
     """A11: b 1 1 s."""
     allowed = np.array([[1, 1, 0, 1, 0, 1], [0, 1, 1, 1, 1, 0]], bool)[:, None, None]
@@ -307,6 +315,7 @@ def test_a_mask_over_the_keys_of_each_row(backend):
     close(outcome(Q, K, V, Rule(mask=masks.valid(allowed[:, 0, 0])), backend=backend)[0], y)
 
 
+@in_full
 def test_documents_are_isolated(backend):
     """A21."""
     ids = np.array([0, 0, 0, 1, 1, -1])
@@ -320,6 +329,7 @@ def test_documents_are_isolated(backend):
         close(y[:, part], alone[0])
 
 
+@in_full
 def test_a_prefix_is_seen_by_all(backend):
     """A32."""
     rule = Rule(mask=masks.causal() | masks.prefix(np.array([2, 4])))
@@ -342,6 +352,7 @@ def test_the_log_sum_exp_is_natural_and_has_the_slope_of_scores(backend):
     close(jax.jit(jax.grad(summed))(Q), np.einsum("bhts,bshd->bthd", weights, K) / np.sqrt(D))
 
 
+@in_full
 def test_query_heads_share_key_heads_in_order(backend):
     """A26."""
     q = jnp.concatenate([Q, Q - 1], axis=2)
@@ -363,6 +374,7 @@ def test_weights_sum_to_one_and_are_what_multiplies_the_values(backend):
     chex.assert_trees_all_equal(outcome(Q, K, V, rule, backend=backend, dropout=none)[0], y)
 
 
+@in_full
 def test_dropout_draws_by_index_whatever_the_backend(backend):
     """A17, and the same forward and backward."""
     problem = dict(dropout=Dropout(0.4, jax.random.key(3)))
@@ -373,6 +385,7 @@ def test_dropout_draws_by_index_whatever_the_backend(backend):
     assert jnp.abs(y - outcome(Q, K, V, rule, backend=backend)[0]).max() > 0.1
 
 
+@in_full
 def test_two_identical_batch_axes_or_one_flat(backend):
     """Rows are independent; dropout counts them flat."""
     q, k, v = (jnp.stack([x, x[::-1]]) for x in (Q, K, V))

@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attn_jax import Rule, attend, biases, masks
+import attn_jax
+from attn_jax import Rule, biases, masks
 from attn_jax.functional.tiles import Range, whole
 
+attend = jax.jit(attn_jax.attend)
 RNG = np.random.default_rng(0)
 Q, K, V = jnp.asarray(RNG.normal(size=(3, 2, 4, 2, 3)), jnp.float32)
 SHAPES = [(), (4,), (2, 1, 1), (1, 2, 4, 4), (2, 1, 4, 1)]

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attn_jax import Rule, attend, biases, masks, normalizers, scores, trainable, transforms
+import attn_jax
+from attn_jax import Rule, biases, masks, normalizers, scores, trainable, transforms
 from attn_jax.functional.rule import PreparedKeys
 from attn_jax.functional.tiles import whole
 
+attend = jax.jit(attn_jax.attend)
 RNG = np.random.default_rng(0)
 Q, K, V = jnp.asarray(RNG.normal(size=(3, 2, 5, 2, 4)), jnp.float32)
 BIAS = jnp.asarray(RNG.normal(size=(2, 1, 5)), jnp.float32)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attn_jax import Rule, attend, attention_weights, scores
+import attn_jax
+from attn_jax import Rule, attention_weights, scores
 
+attend = jax.jit(attn_jax.attend)
 RNG = np.random.default_rng(0)
 Q, K = RNG.normal(size=(2, 5, 4, 3)), RNG.normal(size=(2, 6, 2, 3))  # 4 query heads, 2 key heads
 
