@@ -95,7 +95,7 @@ def cut_up(problem: Problem, tiles: TileList) -> tuple[Kernel, Operands]:
     q, k, v = problem.q, problem.k, problem.v
     if not isinstance(rule.mask, everything):
         seeing, seen = streamed_visibility(problem, tiles)
-        q, k, v = zero_unless(seeing, q), zero_unless(seen, k), zero_unless(seen, v)
+        q, k, v = zero_unless(seeing, q, 1), zero_unless(seen, k, 0.5), zero_unless(seen, v)
     q = into_blocks(rule.score.prepare_q(q), tiles.queries, batch)
     k = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
     k = into_blocks(k, tiles.keys, batch)

@@ -81,7 +81,8 @@ class pairwise(Score):
     """Your own score, a function of one query and one key.
 
     Args:
-      fn: ``fn(q, k, **leaves) -> scalar`` on two vectors, `d` each. It may close over arrays.
+      fn: ``fn(q, k, **leaves) -> scalar`` on two vectors, `d` each, in the dtype of scores. It may
+        close over arrays.
       leaves: arrays it takes besides, learnable; each is handed over whole.
 
     Shapes:
@@ -104,11 +105,15 @@ class pairwise(Score):
         object.__setattr__(self, "leaves", arrays)
         self.__post_init__()
 
+    def replace(self, **changes: Any) -> pairwise:
+        return pairwise(changes.pop("fn", self.fn), **changes.pop("leaves", self.leaves), **changes)
+
     def check(self, q_depth: int, k_depth: int) -> None:
         pass
 
     def pair(self, q: Array, k: Array) -> Array:
-        k = repeat_heads(k, q.shape[-2])
+        dtype = score_dtype(q, k)
+        q, k = q.astype(dtype), repeat_heads(k, q.shape[-2]).astype(dtype)
 
         def one(query: Array, key: Array) -> Array:
             return jnp.asarray(self.fn(query, key, **self.leaves))
@@ -124,7 +129,7 @@ class pairwise(Score):
                 f"scores.pairwise: {show(self.fn)} must return a scalar for a query and a key, got "
                 f"shape {scores.shape[q.ndim :]}"
             )
-        return jnp.moveaxis(scores, -1, -3).astype(score_dtype(q, k))
+        return jnp.moveaxis(scores, -1, -3).astype(dtype)
 
     def __repr__(self) -> str:
         named = "".join(f", {name}={show(x)}" for name, x in self.leaves.items())

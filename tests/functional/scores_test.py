@@ -47,12 +47,7 @@ def test_scores_are_their_formula_and_query_heads_share_key_heads(name):
     np.testing.assert_allclose(evaluated(score), by_formula(pair), rtol=1e-5, atol=1e-6)
 
 
-not_mended_yet = pytest.mark.xfail(
-    reason="pairwise evaluates fn in the dtype of q; replace(leaves=)"
-)
-
-
-@pytest.mark.parametrize("name", ["scaled_dot", pytest.param("pairwise", marks=not_mended_yet)])
+@pytest.mark.parametrize("name", ["scaled_dot", "pairwise"])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_scores_of_low_precision_are_float32(name, dtype):
     """Sums too: 2,048 halves of one half are lost to float16 and bfloat16."""
@@ -124,7 +119,6 @@ def test_a_pairwise_score_may_close_over_what_is_differentiated():
     assert abs(slopes[0]) > 1e-3
 
 
-@not_mended_yet
 def test_a_pairwise_score_may_be_replaced():
     score = scores.pairwise(lambda q, k, *, w: w * (q @ k), w=1.0)
     twice = score.replace(leaves={"w": jnp.asarray(2.0)})
