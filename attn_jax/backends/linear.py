@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from attn_jax.backends.backend import Backend
-from attn_jax.backends.dense import zero_unless
 from attn_jax.backends.problem import Problem
+from attn_jax.backends.visibility import hide
 from attn_jax.functional.index_masks import lengths, valid
 from attn_jax.functional.mask import Mask, both
 from attn_jax.functional.masks import everything
@@ -63,8 +63,7 @@ class linear(Backend):
         return f"{problem.axes.t} + {problem.axes.s} products of features, no score matrix"
 
     def attend(self, problem: Problem) -> Array:
-        rule, (batch, h, t, s), v = problem.rule, problem.axes, problem.v
-        assert v is not None
+        rule, (batch, h, t, s) = problem.rule, problem.axes
         leaves = _conjuncts(rule.mask)
         offsets = [_offset(leaf, problem) for leaf in leaves if isinstance(leaf, causal)]
         offset = min((o for o in offsets if o is not None), default=None)
@@ -75,8 +74,7 @@ class linear(Backend):
         seeing = jnp.take(count, np.clip(reach, 0, max(s - 1, 0)), axis=-1, mode="clip") > 0
         seeing = seeing & (reach >= 0)
 
-        q = zero_unless(seeing[..., None], problem.q)
-        k, v = (zero_unless(seen[..., None], x) for x in (problem.k, v))
+        q, k, v = hide(problem, seeing[..., None], seen[..., None])
         q = rule.score.prepare_q(q)
         k = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
         k = jnp.where(seen[..., None, None], k, 0)

@@ -65,7 +65,7 @@ def attention_stats(
 
 
 def _densely(problem: Problem) -> AttentionStats:
-    scores, _ = dense()._scores_and_values(problem)
+    scores, _ = dense().scores_and_values(problem)
     weights = problem.rule.normalizer.weights(scores)
     i, j = problem.tile.i, problem.tile.j
     some = weights > 0

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from attn_jax.backends.dense import zero_unless
 from attn_jax.backends.problem import Problem
 from attn_jax.backends.tile_list import ORIGIN, Pairs, TileList, repeat_last, tile_at
-from attn_jax.backends.visibility import streamed_visibility
+from attn_jax.backends.visibility import hide, streamed_visibility
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import PreparedKeys
 from attn_jax.functional.tiles import Cut
@@ -94,8 +93,7 @@ def cut_up(problem: Problem, tiles: TileList) -> tuple[Kernel, Operands]:
     batch = len(axes.batch)
     q, k, v = problem.q, problem.k, problem.v
     if not isinstance(rule.mask, everything):
-        seeing, seen = streamed_visibility(problem, tiles)
-        q, k, v = zero_unless(seeing, q, 1), zero_unless(seen, k, 0.5), zero_unless(seen, v)
+        q, k, v = hide(problem, *streamed_visibility(problem, tiles))
     q = into_blocks(rule.score.prepare_q(q), tiles.queries, batch)
     k = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
     k = into_blocks(k, tiles.keys, batch)

@@ -1,4 +1,4 @@
-"""Which queries and keys take part in no visible pair, found a tile at a time."""
+"""Which queries and keys take part in no visible pair, and what stands in for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,36 @@ import numpy as np
 from attn_jax.backends.problem import Problem
 from attn_jax.backends.tile_list import ORIGIN, TileList, tile_at
 from attn_jax.functional.value import Array
+
+
+def visibility(allowed: Array, groups: int) -> tuple[Array, Array]:
+    """Which queries see any key, `… t h|1`, and which keys any query of their group sees, `… s g|1`."""
+    allowed = allowed if allowed.ndim > 2 else allowed[None]
+    seeing, seen = allowed.any(-1), by_group(allowed.any(-2), groups)
+    return jnp.swapaxes(seeing, -1, -2), jnp.swapaxes(seen, -1, -2)
+
+
+def hide(problem: Problem, seeing: Array, seen: Array) -> tuple[Array, Any, Any]:
+    """Queries, keys and values, with a number in place of those that take part in nothing.
+
+    Values become 0. Queries and keys become 1 and ½: a user's score or feature map has its singular
+    points, if it has any, at 0 and where a query equals a key, and there not even a cotangent of 0
+    gives a gradient of 0.
+    """
+    return _only(seeing, problem.q, 1), _only(seen, problem.k, 0.5), _only(seen, problem.v, 0)
+
+
+def _only(visible: Array, x: Any, otherwise: float) -> Any:
+    """Arrays `*b n heads …` where visible, `… n heads|1`, and a number elsewhere."""
+    if x is None:
+        return None
+    heads_end = x.ndim - 1
+
+    def fill(leaf: Array) -> Array:
+        where = visible.reshape(visible.shape + (1,) * (leaf.ndim - heads_end))
+        return jnp.where(where, leaf, jnp.asarray(otherwise, leaf.dtype))
+
+    return jax.tree.map(fill, x)
 
 
 def streamed_visibility(problem: Problem, tiles: TileList) -> tuple[Array, Array]:
