@@ -1,8 +1,11 @@
 """Files that are written whole or not at all."""
 
+import contextlib
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 
 def write_atomically(path: str | os.PathLike, data: str | bytes) -> Path:
@@ -27,18 +30,42 @@ def write_atomically(path: str | os.PathLike, data: str | bytes) -> Path:
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     path = Path(path)
+    if not path.exists():
+        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+    with writing(path, binary=True) as file:
+        file.write(content)
+    return path
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """A file to write to bit by bit, which takes its place at the end, whole or not at all.
+
+    As :func:`write_atomically` otherwise, but for missing directories, which are refused at once.
+
+    Args:
+      path: where to write.
+      binary: bytes are written; else text, as UTF-8 with its line ends untouched.
+
+    Raises:
+      FileNotFoundError: there is no such directory.
+      IsADirectoryError: it is one.
+    """
+    path = Path(path)
+    kind, text = ("b", {}) if binary else ("", {"encoding": "utf-8", "newline": "\n"})
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
-        return path
+        with open(path, "w" + kind, **text) as file:  # type: ignore[call-overload]
+            yield file
+        return
     target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"no directory {target.parent} to write {target.name} to")
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "xb") as file:
-            file.write(content)
+        with open(temporary, "x" + kind, **text) as file:  # type: ignore[call-overload]
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
-    return path

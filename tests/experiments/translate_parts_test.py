@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 from rich.console import Console
 
+from attn_jax.data.files import writing
 from attn_jax.data.splits import Corpus, Pairs
 from attn_jax.train import Mismatch
 from experiments.command_line import load
@@ -20,7 +21,6 @@ from experiments.translate.config import Batching, Config, Decoding, Model, Opti
 from experiments.translate.corpora import Aligned, Multi30k, Phrases, TabSeparated, TwoFiles
 from experiments.translate.quality import one_line, quality
 from experiments.translate.report import Result, Sample, show
-from experiments.translate.translation import writing
 from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "translate"
