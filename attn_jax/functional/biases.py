@@ -9,6 +9,7 @@ import numpy as np
 
 from attn_jax.functional.bias import Bias
 from attn_jax.functional.mask import Axes
+from attn_jax.functional.mask_checks import broadcasts
 from attn_jax.functional.position_biases import alibi, relative_2d, t5
 from attn_jax.functional.tiles import Tile
 from attn_jax.functional.value import Array, leaf
@@ -42,8 +43,7 @@ class dense(Bias):
 
     def check(self, axes: Axes) -> None:
         target, shape = (*axes.batch, axes.h, axes.t, axes.s), jnp.shape(self.array)
-        fits = all(n in (1, m) for n, m in zip(shape[::-1], target[::-1]))
-        if len(shape) > len(target) or not fits:
+        if not broadcasts(shape, target):
             raise ValueError(
                 f"biases.dense(array) must broadcast to *b h t s = {target}, got shape {shape}"
             )

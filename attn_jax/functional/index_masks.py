@@ -10,6 +10,7 @@ import numpy as np
 from attn_jax.functional.mask import UNKNOWN, Axes, Bounds, Mask
 from attn_jax.functional.mask_checks import (
     as_array,
+    broadcasts,
     expect_axis,
     expect_batch,
     expect_booleans,
@@ -223,9 +224,7 @@ class explicit(Mask):
     def check(self, axes: Axes) -> None:
         target = (*axes.batch, axes.h, axes.t, axes.s)
         shape = self.array.shape
-        if len(shape) > len(target) or any(
-            n not in (1, m) for n, m in zip(shape[::-1], target[::-1])
-        ):
+        if not broadcasts(shape, target):
             raise ValueError(
                 f"masks.explicit(array) must broadcast to *b h t s = {target}, got shape {shape}"
             )

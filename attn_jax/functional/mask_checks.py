@@ -75,8 +75,13 @@ def expect_length(name: str, axis: str, given: int, needed: int) -> None:
         raise ValueError(f"masks.{name} has {given} entries along {axis}, the problem has {needed}")
 
 
+def broadcasts(given: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape broadcasts to exactly another."""
+    fits = all(n in (1, m) for n, m in zip(given[::-1], target[::-1]))
+    return fits and len(given) <= len(target)
+
+
 def expect_batch(name: str, axes: str, given: tuple[int, ...], batch: tuple[int, ...]) -> None:
     """Raises ValueError where batch axes do not broadcast to the problem's."""
-    fits = len(given) <= len(batch) and all(n in (1, m) for n, m in zip(given[::-1], batch[::-1]))
-    if not fits:
+    if not broadcasts(given, batch):
         raise ValueError(f"masks.{name} is {axes}: its batch axes {given} do not fit {batch}")

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from experiments.results import show_paths
 from experiments.translate.quality import Quality
 
 
@@ -73,5 +74,4 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
         for name, value in dataclasses.asdict(sample).items():
             console.print(Text(f"{name:>11}  {value}"), soft_wrap=True)
         console.print()
-    for path in paths:
-        console.print(Text(str(path)), soft_wrap=True)
+    show_paths(paths, console)
