@@ -17,6 +17,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from attn_jax import Rule, attend, masks, patterns, scores
+from attn_jax.backends.blockwise import blockwise
+from attn_jax.backends.problem import describe
 from attn_jax.data.files import write_atomically
 
 HEADS, DEPTH, WINDOW = 8, 64, 256
@@ -54,7 +57,7 @@ class Program(NamedTuple):
     run: Callable[[], object]
     compile_s: float = 0.0
     temporaries: int | None = None
-    note: str = ""
+    times: int = 1  # what its time is multiplied by
 
 
 def both_ways(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
@@ -63,29 +66,39 @@ def both_ways(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
 
 
 def jax_programs(n: int, cases: list[str]) -> Iterator[Program]:
-    """blockwise on every case; dense and jax.nn where they can do it in memory."""
-    q, k, v = jax.random.normal(jax.random.key(0), (3, 1, n, HEADS, DEPTH))
-    every = rules(n)
-    for case in [c for c in cases if c in every]:
-        rule, peers = every[case], {}
-        peers["blockwise"] = lambda q, k, v, rule=rule: attend(
-            q, k, v, rule=rule, backend="blockwise"
-        )
-        if n <= 4096:
-            peers["dense"] = lambda q, k, v, rule=rule: attend(q, k, v, rule=rule, backend="dense")
-        if case in ("causal", "window") and n <= 4096:
-            window = (WINDOW, 0) if case == "window" else None
-            peers["jax.nn"] = lambda q, k, v, window=window: jax.nn.dot_product_attention(
-                q, k, v, is_causal=True, local_window_size=window
-            )
-        for peer, f in peers.items():
+    """blockwise and its tile on every case; dense and jax.nn where they can do it in memory."""
+    arrays = jax.random.normal(jax.random.key(0), (3, 1, n, HEADS, DEPTH))
+    for case, rule in rules(n).items():
+        if case not in cases:
+            continue
+        peers = {peer: (attended(rule, peer), 1, arrays) for peer in ("blockwise", "dense")}
+        if case in ("causal", "window"):
+            peers["jax.nn"] = jax_nn(case), 1, arrays
+        if n > 4096:
+            peers = {"blockwise": peers["blockwise"]}
+        tiles = blockwise().tiles(describe(*arrays, rule))
+        live, size = tiles.full.size + tiles.partial.size, tiles.queries.size
+        alone = attended(rule.replace(mask=masks.everything()), "dense")
+        peers["one tile × tiles"] = alone, live, arrays[:, :, :size]
+        for peer, (f, times, (q, k, v)) in peers.items():
             for direction, g in both_ways(f).items():
                 start = time.perf_counter()
                 compiled = jax.jit(g).lower(q, k, v).compile()
                 taken = time.perf_counter() - start
                 memory = compiled.memory_analysis().temp_size_in_bytes
-                run = lambda compiled=compiled: jax.block_until_ready(compiled(q, k, v))  # noqa: E731
-                yield Program(case, n, direction, peer, run, taken, memory)
+                run = partial(lambda f, *x: jax.block_until_ready(f(*x)), compiled, q, k, v)
+                yield Program(case, n, direction, peer, run, taken, memory, times)
+
+
+def attended(rule: Rule, backend: str) -> Callable[..., Any]:
+    """``attend`` by one backend."""
+    return lambda q, k, v: attend(q, k, v, rule=rule, backend=backend)
+
+
+def jax_nn(case: str) -> Callable[..., Any]:
+    """JAX's own attention, causal or in a window."""
+    window = (WINDOW, 0) if case == "window" else None
+    return partial(jax.nn.dot_product_attention, is_causal=True, local_window_size=window)
 
 
 def torch_programs(n: int, cases: list[str]) -> Iterator[Program]:
@@ -138,7 +151,7 @@ def measure(programs: list[Program], repeats: int) -> dict[Program, list[float]]
             start = time.perf_counter()
             program.run()
             if turn:
-                seconds[program].append(time.perf_counter() - start)
+                seconds[program].append(program.times * (time.perf_counter() - start))
     return seconds
 
 
@@ -189,15 +202,17 @@ def table(records: list[dict[str, Any]], about: dict[str, str]) -> str:
         f"float32, batch 1, {HEADS} heads of {DEPTH}; "
         + ", ".join(f"{name} {value}" for name, value in about.items()),
         "",
-        "| case | n | direction | program | median, ms | time ÷ blockwise (95 %) | temporaries, MiB |",
-        "|---|---|---|---|---|---|---|",
+        "| case | n | direction | program | median, ms | time ÷ blockwise (95 %) | temporaries, MiB "
+        "| compilation, s |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for r in records:
         low, high = r["interval"]
         memory = "" if r["temporaries_mib"] is None else f"{r['temporaries_mib']:.0f}"
+        compilation = f"{r['compile_s']:.1f}" if r["compile_s"] else ""
         lines.append(
             f"| {r['case']} | {r['n']} | {r['direction']} | {r['peer']} | {1e3 * r['median_s']:.1f} "
-            f"| {r['ratio_to_blockwise']:.2f} ({low:.2f}–{high:.2f}) | {memory} |"
+            f"| {r['ratio_to_blockwise']:.2f} ({low:.2f}–{high:.2f}) | {memory} | {compilation} |"
         )
     return "\n".join(lines) + "\n"
 
