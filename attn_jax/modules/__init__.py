@@ -2,7 +2,7 @@
 
 from attn_jax.modules.attention import MultiHeadAttention
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock, FeedForward
-from attn_jax.modules.embeddings import TokenEmbedding
+from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
 from attn_jax.modules.trainable import trainable
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "DecoderBlock",
     "EncoderBlock",
     "FeedForward",
+    "LearnedEmbedding",
     "MultiHeadAttention",
     "TokenEmbedding",
     "trainable",

@@ -130,13 +130,22 @@ class MultiHeadAttention(nnx.Module):
         )
         return self.out(y.reshape(*y.shape[:-2], self.heads * self.depth))
 
-    def step(self, x: Array, cache: Any, *, noise: Dropout | None = None) -> tuple[Array, Any]:
+    def step(
+        self,
+        x: Array,
+        cache: Any,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        noise: Dropout | None = None,
+    ) -> tuple[Array, Any]:
         """Self-attention of the newest tokens, with all before them in a cache.
 
         Args:
           x: `*b t m`, the tokens that follow those in the cache.
           cache: what was seen before; it appends keys and values, and says which are filled and
             where they stand (``attn_jax.decode.cache.KeyValues``).
+          mask: joined to the rule's; over all positions that the cache has room for.
+          noise: a source of dropout draws; None for none.
 
         Returns:
           `*b t m`, and the longer cache.
@@ -147,7 +156,7 @@ class MultiHeadAttention(nnx.Module):
             x,
             cache.keys,
             cache.values,
-            mask=cache.filled,
+            mask=mask & cache.filled,
             positions=cache.positions(x.shape[-2]),
             noise=noise,
         )

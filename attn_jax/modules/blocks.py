@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,7 +19,8 @@ from attn_jax.modules.attention import MultiHeadAttention, initializer
 Array = jax.Array
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
-    "gelu": jax.nn.gelu,
+    "gelu": functools.partial(jax.nn.gelu, approximate=False),
+    "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
     "silu": jax.nn.silu,
 }
 
@@ -34,7 +36,9 @@ class BlockOptions:
       key_value_heads: g, key and value heads; h where None.
       norm: "post" normalises after the residual sum (Vaswani et al. 2017), "pre" before the
         sublayer (Xiong et al. 2020).
-      activation: of the feed-forward network: "relu", "gelu" or "silu".
+      activation: of the feed-forward network: "relu", "gelu" (Hendrycks and Gimpel 2016, exact),
+        "gelu_tanh" (their approximation, GPT-2's) or "silu".
+      epsilon: added to the variance in each layer normalisation.
       dropout: rate on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate on the feed-forward network's hidden units.
@@ -46,6 +50,7 @@ class BlockOptions:
     key_value_heads: int | None = None
     norm: Literal["pre", "post"] = "post"
     activation: str = "relu"
+    epsilon: float = 1e-6
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -68,6 +73,10 @@ class BlockOptions:
             dropout=self.attention_dropout,
             rngs=rngs,
         )
+
+    def layer_norm(self, rngs: nnx.Rngs) -> nnx.LayerNorm:
+        """Layer normalisation of these sizes (Ba, Kiros and Hinton 2016)."""
+        return nnx.LayerNorm(self.width, epsilon=self.epsilon, rngs=rngs)
 
 
 class FeedForward(nnx.Module):
@@ -99,7 +108,7 @@ class Residual(nnx.Module):
     """A sublayer's normalisation, dropout and residual sum, in pre- or post-norm order."""
 
     def __init__(self, options: BlockOptions, *, rngs: nnx.Rngs) -> None:
-        self.norm = nnx.LayerNorm(options.width, rngs=rngs)
+        self.norm = options.layer_norm(rngs)
         self.first = options.norm == "pre"
         self.dropout = options.dropout
 
@@ -147,6 +156,37 @@ class EncoderBlock(nnx.Module):
             x, lambda y: self.self_attention(y, mask=mask, noise=n[0]), n[1]
         )
         return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[2]), n[3])
+
+    def weights(self, x: Array, *, mask: Mask = everything()) -> Array:  # noqa: B008
+        """Where the self-attention looks in a call with these arguments: `*b h t t`."""
+        x = self.attention_residual.norm(x) if self.attention_residual.first else x
+        return self.self_attention.weights(x, mask=mask)
+
+    def step(
+        self,
+        x: Array,
+        cache: Any,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+    ) -> tuple[Array, Any]:
+        """The newest tokens, with all before them in a cache.
+
+        Args:
+          x: `*b t m`.
+          cache: this layer's keys and values so far.
+          mask: joins the rule's; over all that the cache has room for.
+
+        Returns:
+          `*b t m`, and the longer cache.
+        """
+
+        def look_back(y: Array) -> Array:
+            nonlocal cache
+            y, cache = self.self_attention.step(y, cache, mask=mask)
+            return y
+
+        x = self.attention_residual(x, look_back)
+        return self.feed_forward_residual(x, self.feed_forward), cache
 
 
 class DecoderBlock(nnx.Module):

@@ -20,6 +20,8 @@ class TokenEmbedding(nnx.Module):
     Args:
       vocabulary: v, the number of tokens.
       width: m.
+      scaled: whether embeddings are multiplied by the root of m, as by Vaswani et al.; BERT's and
+        GPT-2's are the rows of the table.
       rngs: where the initial table comes from.
 
     Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
@@ -29,20 +31,49 @@ class TokenEmbedding(nnx.Module):
     ((1, 2, 4), (2, 11))
     """
 
-    def __init__(self, vocabulary: int, width: int, *, rngs: nnx.Rngs) -> None:
+    def __init__(self, vocabulary: int, width: int, *, scaled: bool = True, rngs: nnx.Rngs) -> None:
         table = jax.random.normal(rngs.params(), (vocabulary, width)) * width**-0.5
         self.table = nnx.Param(table)
+        self.scaled = scaled
 
     def __call__(self, ids: Array) -> Array:
         """Token ids, `…` integers, to `… m`."""
         table = self.table[...]
-        return table[ids] * table.shape[-1] ** 0.5
+        return table[ids] * table.shape[-1] ** 0.5 if self.scaled else table[ids]
 
     def logits(self, x: Array) -> Array:
         """States `… m` to logits `… v`, float32 or wider."""
         table = self.table[...]
         dtype = jnp.promote_types(x.dtype, jnp.float32)
         return jnp.einsum("...m,vm->...v", x, table.astype(x.dtype), preferred_element_type=dtype)
+
+
+class LearnedEmbedding(nnx.Module):
+    """A learned vector for each of a few integers: a position, or a segment.
+
+    Args:
+      size: how many there are.
+      width: m.
+      rngs: where the initial table comes from.
+
+    Reference: Gehring et al. (2017), section 3.1, for positions; Devlin et al. (2019), figure 2,
+    for segments.
+
+    >>> LearnedEmbedding(16, 4, rngs=nnx.Rngs(0))(jnp.arange(3)).shape
+    (3, 4)
+    """
+
+    def __init__(self, size: int, width: int, *, rngs: nnx.Rngs) -> None:
+        self.table = nnx.Param(0.02 * jax.random.normal(rngs.params(), (size, width)))
+
+    @property
+    def size(self) -> int:
+        """How many vectors there are."""
+        return self.table.shape[0]
+
+    def __call__(self, ids: Array) -> Array:
+        """Integers below `size`, `…`, to `… m`."""
+        return self.table[...][ids]
 
 
 def add_sinusoids(x: Array, positions: Array) -> Array:

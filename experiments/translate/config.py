@@ -27,7 +27,7 @@ class Model:
       heads: of each attention.
       encoder_layers, decoder_layers: how many blocks.
       norm: post or pre.
-      activation: relu, gelu or silu.
+      activation: relu, gelu, gelu_tanh or silu.
       dropout: rate on embeddings and on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate inside the feed-forward networks.
