@@ -158,6 +158,9 @@ class ConvNorm(nnx.Module):
       stride: in pixels, both ways.
       rngs: where the initial parameters come from.
 
+    Raises:
+      ValueError: an even kernel.
+
     >>> images = jnp.ones((1, 8, 8, 3))
     >>> jax.eval_shape(lambda x: ConvNorm(3, 4, 3, stride=2, rngs=nnx.Rngs(0))(x), images).shape
     (1, 4, 4, 4)
@@ -166,6 +169,8 @@ class ConvNorm(nnx.Module):
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, rngs: nnx.Rngs
     ) -> None:
+        if kernel % 2 == 0:
+            raise ValueError(f"the kernel of a convolution must be odd, got {kernel} × {kernel}")
         self.convolution = nnx.Conv(
             inputs,
             outputs,
