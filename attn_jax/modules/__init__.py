@@ -4,6 +4,7 @@ from attn_jax.modules.attention import MultiHeadAttention
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock, FeedForward
 from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
 from attn_jax.modules.trainable import trainable
+from attn_jax.modules.watching import Look, capture, gated, look, watched_by
 
 __all__ = [
     "BlockOptions",
@@ -11,7 +12,12 @@ __all__ = [
     "EncoderBlock",
     "FeedForward",
     "LearnedEmbedding",
+    "Look",
     "MultiHeadAttention",
     "TokenEmbedding",
+    "capture",
+    "gated",
+    "look",
     "trainable",
+    "watched_by",
 ]

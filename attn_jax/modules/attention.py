@@ -7,12 +7,13 @@ from typing import Any
 import jax
 from flax import nnx
 
-from attn_jax.backends.dispatch import attend, attention_weights
+from attn_jax.backends.dispatch import attention_weights
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.functional.tiles import Positions
+from attn_jax.modules.watching import look
 
 Array = jax.Array
 initializer = nnx.initializers.xavier_uniform()
@@ -119,7 +120,8 @@ class MultiHeadAttention(nnx.Module):
         noise: Dropout | None = None,
     ) -> Array:
         """Looks at keys and values that were projected before: `*b t m` to `*b t m`."""
-        y = attend(
+        y = look(
+            self,
             _split(self.query(x), self.heads),
             k,
             v,
