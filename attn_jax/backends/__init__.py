@@ -3,8 +3,9 @@
 from attn_jax.backends.backend import Backend
 from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
+from attn_jax.backends.fused import fused
 from attn_jax.backends.linear import linear
 
 auto = "auto"
 
-__all__ = ["Backend", "auto", "blockwise", "dense", "linear"]
+__all__ = ["Backend", "auto", "blockwise", "dense", "fused", "linear"]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from attn_jax.backends.backend import Backend
 from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
+from attn_jax.backends.fused import fused
 from attn_jax.backends.linear import linear
 from attn_jax.backends.problem import Problem, describe
 from attn_jax.functional.dropout import Dropout
@@ -16,7 +17,12 @@ from attn_jax.functional.tiles import Positions
 from attn_jax.functional.value import Array
 
 # What "auto" tries, in this order: the first that suits the problem and accepts it, which dense does.
-BACKENDS: dict[str, type[Backend]] = {"linear": linear, "blockwise": blockwise, "dense": dense}
+BACKENDS: dict[str, type[Backend]] = {
+    "fused": fused,
+    "linear": linear,
+    "blockwise": blockwise,
+    "dense": dense,
+}
 
 
 def attend(
@@ -91,6 +97,7 @@ def attend_with_lse(
         raise ValueError(
             f"only a softmax has a log-sum-exp: the rule's normalizer is {rule.normalizer!r}"
         )
+    problem = problem.replace(lse=True)
     return choose(backend, problem).attend_with_lse(problem)
 
 
@@ -150,6 +157,7 @@ def explain(
     >>> import jax.numpy as jnp
     >>> x = jnp.zeros((6, 1, 2))
     >>> print(explain(x, x, x))
+    fused      accepts: jax.nn: all 6 × 6 scores of each head in memory
     linear     refuses: it needs a score that is a product of features, scores.kernel, and normalizers.l1
     blockwise  accepts: visits 1 of 1 tiles of 6 × 6, 1 unmasked
     dense      accepts: all 6 × 6 scores of each head in memory

@@ -10,9 +10,10 @@ import numpy as np
 
 from attn_jax.backends.backend import Backend
 from attn_jax.backends.problem import Problem
+from attn_jax.backends.structure import conjuncts, shift_of
 from attn_jax.backends.visibility import hide
 from attn_jax.functional.index_masks import lengths, valid
-from attn_jax.functional.mask import Mask, both
+from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.normalizers import l1
 from attn_jax.functional.position_masks import causal
@@ -48,7 +49,7 @@ class linear(Backend):
             )
         if rule.bias is not None or rule.transform is not None or problem.dropout is not None:
             return "biases, transforms and dropout change single weights, which it never forms"
-        for leaf in _conjuncts(rule.mask):
+        for leaf in conjuncts(rule.mask):
             if isinstance(leaf, causal):
                 if _offset(leaf, problem) is None:
                     return "causal() needs positions in order and an offset known while tracing"
@@ -64,7 +65,7 @@ class linear(Backend):
 
     def attend(self, problem: Problem) -> Array:
         rule, (batch, h, t, s) = problem.rule, problem.axes
-        leaves = _conjuncts(rule.mask)
+        leaves = conjuncts(rule.mask)
         offsets = [_offset(leaf, problem) for leaf in leaves if isinstance(leaf, causal)]
         offset = min((o for o in offsets if o is not None), default=None)
         last = s if offset is None else min(max(t + offset, 0), s)  # keys any query can reach
@@ -88,17 +89,10 @@ class linear(Backend):
         return jnp.where(seeing[..., None, None], y, 0).astype(v.dtype)
 
 
-def _conjuncts(mask: Mask) -> list[Mask]:
-    return [*_conjuncts(mask.a), *_conjuncts(mask.b)] if isinstance(mask, both) else [mask]
-
-
 def _offset(mask: causal, problem: Problem) -> int | None:
     """o, where query i may look at the keys up to i + o, by index; None where that is not known."""
-    q, k = problem.positions.q, problem.positions.k
-    if not (isinstance(q, Range) and isinstance(k, Range)):
-        return None
-    numbers = [n for n in (q.start, k.start, mask.offset) if isinstance(n, int | np.integer)]
-    return int(numbers[0] - numbers[1] + numbers[2]) if len(numbers) == 3 else None
+    shift = shift_of(problem)
+    return None if shift is None or not isinstance(mask.offset, int) else shift + mask.offset
 
 
 def _keys(leaves: list[Mask], problem: Problem) -> Any:

@@ -16,7 +16,10 @@ from attn_jax.functional.value import Array, Value, raw
 
 
 class Problem(Value):
-    """Queries, keys and values with the rule that joins them; made by :func:`describe`."""
+    """Queries, keys and values with the rule that joins them; made by :func:`describe`.
+
+    lse: whether the log-sum-exp is asked for, too.
+    """
 
     q: Array
     k: Any
@@ -24,6 +27,7 @@ class Problem(Value):
     rule: Rule
     positions: Positions
     dropout: Dropout | None
+    lse: bool = False
 
     @property
     def axes(self) -> Axes:

@@ -35,6 +35,7 @@ BACKENDS = {
     "blockwise": backends.blockwise(tile=(4, 5)),
     "blockwise, one tile": backends.blockwise(),
     "linear": backends.linear(),
+    "fused": backends.fused(),
 }
 B, T, S, H, G, D, E = 2, 11, 13, 4, 2, 4, 3
 
@@ -168,6 +169,7 @@ def agree(actual: Any, expected: Any, tolerance: float = 3e-5) -> None:
     params=[
         "blockwise",
         "linear",
+        "fused",
         pytest.param("blockwise, one tile", marks=pytest.mark.slow),
     ]
 )

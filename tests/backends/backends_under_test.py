@@ -4,8 +4,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import pytest
 
-from attn_jax import attend_with_lse
+from attn_jax import attend, attend_with_lse, explain
 from attn_jax.backends.dispatch import BACKENDS
 
 SMALL = {"blockwise": {"tile": (2, 3)}}
@@ -26,6 +27,14 @@ def outcome(q, k, v, rule, *, backend, positions=None, dropout=None):
 
     (y, lse), pull = jax.vjp(run, q, k, v)
     return y, lse, pull((waves(y), jnp.where(jnp.isfinite(lse), waves(lse), 0)))
+
+
+def only_where_accepted(backend, q, k, v, **problem):
+    """Skips a test whose problem a backend refuses, once it has said so when asked by name."""
+    if not explain(q, k, v, **problem)[backend].accepts:
+        with pytest.raises(ValueError, match=f"the {backend} backend refuses: .+"):
+            attend(q, k, v, backend=UNDER_TEST[backend], **problem)
+        pytest.skip(f"{backend} refuses this")
 
 
 def waves(x):
