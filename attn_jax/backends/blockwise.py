@@ -17,12 +17,18 @@ from attn_jax.functional.value import Array
 
 
 class blockwise(Backend):
-    """Only the tiles that some query looks at, with O(t + s) memory forward and backward.
+    r"""Only the tiles that some query looks at, with O(t + s) memory forward and backward.
 
-    Exact for any score, mask, bias and transform, any length, every order of derivative.
+    .. math:: \ell_i = \ln \sum_B \sum_{j \in B} e^{s_{ij}}, \quad
+              y_i = \sum_B \sum_{j \in B} e^{s_{ij} - \ell_i} v_j
+
+    The sums over the blocks B of keys run one block after another. Exact for any score, mask, bias and
+    transform, any length, every order of derivative.
 
     Args:
       tile: queries and keys in a tile; None for what suits the platform.
+
+    References: Milakov and Gimelshein (2018), algorithm 3; Rabe and Staats (2021); Dao et al. (2022).
 
     >>> blockwise(tile=(128, 256))
     blockwise((128, 256))

@@ -39,7 +39,7 @@ def regress(
       `t` or `t e`, as the values, in their dtype and units.
 
     Raises:
-      ValueError, TypeError: shapes or dtypes that do not fit.
+      ValueError, TypeError: shapes or dtypes that do not fit; as :func:`attend`.
 
     References: Nadaraya (1964); Watson (1964).
 

@@ -31,7 +31,7 @@ class AttentionStats(NamedTuple):
     """The largest weight, before dropout."""
 
     self_weight: Array
-    """The weight of the key at the query's own position."""
+    """The weight of keys at the query's own position."""
 
     distance: Array
     """Σ w |i − j| over the positions of query and keys, in positions."""
@@ -44,7 +44,10 @@ def attention_stats(
     rule: Rule = Rule(),  # noqa: B008 (a rule is an immutable value)
     positions: Positions | str | None = None,
 ) -> AttentionStats:
-    """Entropy, highest score, largest weight, weight on self and expected distance of each query.
+    r"""Entropy, highest score, largest weight, weight on self and expected distance of each query.
+
+    That is :math:`-\sum_j w_{ij} \ln w_{ij}`, :math:`\max_j s_{ij}`, :math:`\max_j w_{ij}`, the sum of
+    :math:`w_{ij}` over :math:`j = i`, and :math:`\sum_j w_{ij} |i - j|`.
 
     Args and raises: as :func:`attend`. Positions are indices ("start") where the rule reads none and
     none are given.

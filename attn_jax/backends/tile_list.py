@@ -96,7 +96,7 @@ class TileList(NamedTuple):
 
 
 def tile_list(problem: Problem, size: tuple[int, int]) -> TileList:
-    """The tiles of a problem in blocks of (queries, keys)."""
+    """The tiles of a problem, its queries and keys cut into blocks of these two sizes."""
     axes, bounds = problem.axes, problem.rule.mask.bounds
     queries = Cut(axes.t, max(1, min(size[0], axes.t)))
     keys = Cut(axes.s, max(1, min(size[1], axes.s)))

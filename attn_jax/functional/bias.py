@@ -8,7 +8,19 @@ from attn_jax.functional.value import Array, Value
 
 
 class Bias(Value):
-    """Additive numbers on the scores; a bias evaluates itself on a tile."""
+    """Numbers added to the scores, :math:`s_{ij} + b_{ij}`; a bias evaluates itself on a tile.
+
+    Shapes:
+      values: broadcast to `*b h t s`.
+
+    >>> from attn_jax.functional.tiles import whole
+    >>> class nearness(Bias):
+    ...     reads_positions = True
+    ...     def values(self, tile):
+    ...         return -abs(tile.i - tile.j)
+    >>> nearness().values(whole(1, 3))
+    Array([[ 0, -1, -2]], dtype=int32)
+    """
 
     @property
     def reads_positions(self) -> bool:
@@ -31,7 +43,7 @@ class Bias(Value):
 
 
 class total(Bias):
-    """``a + b``."""
+    """``a + b``: the sum of the values of two biases."""
 
     a: Bias
     b: Bias

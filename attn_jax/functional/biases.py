@@ -24,6 +24,12 @@ class dense(Bias):
       array: floats that broadcast to `*b h t s`; −inf hides a pair from a query, though unlike a mask
         it cannot hide NaN.
 
+    Shapes:
+      values: those of the array.
+
+    Raises:
+      TypeError: the array is boolean: that is a mask.
+
     >>> dense(jnp.zeros((2, 4, 4)))
     dense(float32[2,4,4])
     """

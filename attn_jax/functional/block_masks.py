@@ -15,7 +15,16 @@ from attn_jax.functional.value import Array
 
 
 class by_block(Mask):
-    """A mask of block numbers: positions are divided by n before the mask within reads them.
+    """A mask of block numbers: the mask within reads ``⌊i / n⌋`` and ``⌊j / n⌋`` for positions.
+
+    Args:
+      mask: of positions.
+      n: the size of a block, a Python integer of at least 1, in positions.
+
+    Shapes:
+      entries: those of the mask within.
+
+    Reference: Zaheer et al. (2020), section 2 (blocks).
 
     >>> from attn_jax.functional.position_masks import causal
     >>> print(by_block(causal(), 2).show(4))
@@ -59,7 +68,12 @@ def _array(positions: Any) -> Any:
 
 
 class first_queries(_Positional):
-    """``i < n``: the first n positions look at everyone. (``prefix`` is: everyone looks at them.)
+    """The first n positions look at everyone, ``i < n``. (``prefix`` is: everyone looks at them.)
+
+    Shapes:
+      entries: `t 1`, or `*b 1 t 1` where positions differ between batch rows.
+
+    Reference: Zaheer et al. (2020), section 2 (global tokens).
 
     >>> print(first_queries(1).show(2))
     ■ ■
@@ -76,7 +90,16 @@ class first_queries(_Positional):
 
 
 class block_ends(_Positional):
-    """``j mod n ≥ n − count``: the last few positions of each block of n.
+    """The last few positions of each block of n: ``j mod n ≥ n − count``.
+
+    Args:
+      n: the size of a block, a Python integer of at least 1, in positions.
+      count: how many positions at its end.
+
+    Shapes:
+      entries: `1 s`, or `*b 1 1 s` where positions differ between batch rows.
+
+    Reference: Child et al. (2019), section 4.3 (fixed).
 
     >>> print(block_ends(3, 1).show(1, 6))
     · · ■ · · ■
@@ -103,14 +126,20 @@ class block_ends(_Positional):
 class random_earlier(_Positional):
     """A few positions for each query, drawn without replacement among those before it.
 
-    A draw depends on the seed and the query's position alone: a longer sequence keeps what a shorter one
-    had. Where fewer than `count` positions are eligible, all of them are taken.
+    That is ``j ∈ R(i)``, where R(i) holds `count` of the positions ``first ≤ j < i − gap``, or all of
+    them where there are fewer. A draw depends on the seed and the query's position alone: a longer
+    sequence keeps what a shorter one had.
 
     Args:
       count: how many positions a query looks at.
       seed: which draw.
       first: the earliest eligible position.
       gap: eligible positions are those before ``i − gap``.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    References: Zaheer et al. (2020), section 2 (random attention); the draw: Bentley and Floyd (1987).
 
     >>> random_earlier(2, seed=0).dense(6, 6).sum(-1)
     Array([0, 1, 2, 2, 2, 2], dtype=int32)

@@ -69,7 +69,7 @@ class gaussian(Score):
     Shapes:
       q: `*b t h d`.  k: `*b s g d`.  returns: `*b h t s`, dimensionless.
 
-    References: Nadaraya (1964); Watson (1964), section 2.
+    References: Nadaraya (1964); Watson (1964).
 
     >>> gaussian(2.0).pair(jnp.zeros((1, 1, 1)), jnp.array([[[0.0]], [[4.0]]]))
     Array([[[-0., -2.]]], dtype=float32)

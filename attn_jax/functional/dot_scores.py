@@ -18,7 +18,7 @@ class dot(Score):
     Shapes:
       q: `*b t h d`.  k: `*b s g d`.  returns: `*b h t s`, in the units of q times those of k.
 
-    Reference: Luong, Pham and Manning (2015), equation 8.
+    Reference: Luong, Pham and Manning (2015), section 3.1 (dot).
 
     >>> q, k = jnp.ones((2, 1, 4)), jnp.ones((3, 1, 4))
     >>> dot().pair(q, k)
@@ -76,7 +76,7 @@ class bilinear(Score):
     Raises:
       ValueError: the depths of queries and keys are not those of w.
 
-    Reference: Luong, Pham and Manning (2015), equation 8 ("general").
+    Reference: Luong, Pham and Manning (2015), section 3.1 (general).
 
     >>> score = bilinear(jnp.ones((2, 3)))
     >>> score.pair(score.prepare_q(jnp.ones((1, 1, 2))), score.prepare_k(jnp.ones((1, 1, 3))))

@@ -18,13 +18,25 @@ _MULTIPLIERS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], np.uin
 
 
 class Dropout(Value):
-    """Zeroes entries with probability `rate` and divides the rest by ``1 − rate``.
+    r"""Zeroes entries with probability r and divides the rest by 1 − r, :math:`x_n b_n / (1 - r)`.
+
+    The draws :math:`b_n` are 1 with probability 1 − r, and 0 otherwise.
 
     Args:
-      rate: a Python number in [0, 1).
+      rate: r, a Python number in [0, 1).
       rng: a typed random key (``jax.random.key``): rows of the batch then draw by their number. Or
         one key per row, `*b`: each row then draws by its own key alone, so that an example draws
         the same whatever batch it is in.
+      site: which of several independent draws, an integer; :meth:`at` sets it.
+
+    Shapes:
+      weights: `*b h t s`.  features: `*b t m`.  Returns are of the same shape and dtype.
+
+    Raises:
+      ValueError: the rate is out of range.
+      TypeError: `rng` is not a typed key.
+
+    Reference: Srivastava et al. (2014).
 
     >>> Dropout(0.5, jax.random.key(0)).on_features(jnp.ones((1, 2, 4))).sum() % 2
     Array(0., dtype=float32)
@@ -68,6 +80,9 @@ class Dropout(Value):
         Args:
           weights: `*b h t s`.
           heads, queries, keys: the indices of this tile in the whole array, `h`, `t`, `s`, integers.
+
+        Returns:
+          `*b h t s`, of the weights' dtype.
         """
         rows = self._rows(weights.shape[:-3])[..., None, None, None]
         per_query = _mix(

@@ -38,6 +38,14 @@ class positive_features(Value):
     Args:
       directions: ω, `f d`.
 
+    Shapes:
+      x: `… d`.  returns: `… f`, positive.
+
+    Raises:
+      ValueError: x is of another depth than the directions.
+
+    Reference: Choromanski et al. (2021), lemma 1.
+
     >>> positive_features(jnp.zeros((4, 2)))(jnp.zeros(2))
     Array([0.5, 0.5, 0.5, 0.5], dtype=float32)
     """

@@ -23,7 +23,10 @@ __all__ = [
 class Bottleneck(NamedTuple):
     r"""A network of one narrow hidden layer, :math:`W_2^\top \max(W_1^\top x + b_1, 0) + b_2`.
 
-    w_down: `c r`.  b_down: `r`.  w_up: `r o`.  b_up: `o`.
+    Shapes:
+      w_down: `c r`.  b_down: `r`.  w_up: `r o`.  b_up: `o`.  x: `… c`.  returns: `… o`.
+
+    Reference: Hu, Shen and Sun (2018), equation 3.
 
     >>> net = Bottleneck(jnp.ones((4, 2)), jnp.zeros(2), jnp.ones((2, 4)), jnp.zeros(4))
     >>> net(jnp.ones(4))
@@ -41,7 +44,9 @@ class Bottleneck(NamedTuple):
 
 
 def squeeze_and_excitation(x: Array, net: Bottleneck) -> Array:
-    r"""How much each channel counts, by the mean of all: σ(net(mean x)).
+    r"""How much each channel counts, :math:`\sigma(\mathrm{net}(\bar x))`.
+
+    The mean is over the places.
 
     Args:
       x: `*b y x c`.
@@ -64,7 +69,9 @@ def squeeze_and_excitation(x: Array, net: Bottleneck) -> Array:
 
 
 def cbam_channels(x: Array, net: Bottleneck) -> Array:
-    r"""How much each channel counts, by mean and maximum: σ(net(mean x) + net(max x)).
+    r"""How much each channel counts, :math:`\sigma(\mathrm{net}(\bar x) + \mathrm{net}(\max x))`.
+
+    Mean and maximum are over the places.
 
     Args:
       x: `*b y x c`.
@@ -89,11 +96,13 @@ def cbam_channels(x: Array, net: Bottleneck) -> Array:
 
 
 def cbam_places(x: Array, kernel: Array, bias: Array | float = 0.0) -> Array:
-    r"""How much each place counts, by mean and maximum over channels: σ(kernel ∗ [mean x; max x] + b).
+    r"""How much each place counts, :math:`\sigma(K * [\bar x; \max x] + b)`.
+
+    Mean and maximum are over the channels.
 
     Args:
       x: `*b y x c`.
-      kernel: `n n 2 1`, n odd (7 in the paper): what it makes of the mean and of the maximum around a
+      kernel: K, `n n 2 1`, n odd (7 in the paper): what it makes of the mean and of the maximum around a
         place, beyond the border 0.
       bias: b, a scalar.
 
@@ -119,7 +128,9 @@ def cbam_places(x: Array, kernel: Array, bias: Array | float = 0.0) -> Array:
 
 
 def kernel_attention(x: Array, net: Bottleneck, temperature: Array | float = 1.0) -> Array:
-    r"""How much each of several kernels counts for an image: softmax(net(mean x) / τ).
+    r"""How much each of several kernels counts, :math:`\mathrm{softmax}(\mathrm{net}(\bar x) / \tau)`.
+
+    The mean is over the places.
 
     Args:
       x: `*b y x c`.
@@ -132,7 +143,7 @@ def kernel_attention(x: Array, net: Bottleneck, temperature: Array | float = 1.0
     Raises:
       ValueError: the channels of x and net differ.
 
-    Reference: Chen et al. (2020, dynamic convolution), section 3.
+    Reference: Chen et al. (2020, dynamic convolution).
 
     >>> net = Bottleneck(jnp.ones((3, 1)), jnp.zeros(1), jnp.zeros((1, 2)), jnp.zeros(2))
     >>> kernel_attention(jnp.ones((4, 4, 3)), net)
@@ -145,13 +156,13 @@ def kernel_attention(x: Array, net: Bottleneck, temperature: Array | float = 1.0
 def dynamic_convolution(
     x: Array, weights: Array, kernels: Array, biases: Array | None = None, stride: int = 1
 ) -> Array:
-    r"""A convolution whose kernel is mixed for each image, :math:`\sum_k \pi_k W_k * x + \pi_k b_k`.
+    r"""A convolution whose kernel is mixed for each image, :math:`\sum_k \pi_k (W_k * x + b_k)`.
 
     Args:
       x: `*b y x c`.
       weights: π, `*b k`, as of :func:`kernel_attention`.
-      kernels: `k n n c o`.
-      biases: `k o`, or None.
+      kernels: W, `k n n c o`.
+      biases: b, `k o`, or None.
       stride: in places, both ways; the border is padded with 0, so that stride 1 keeps the size.
 
     Returns:

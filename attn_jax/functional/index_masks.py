@@ -22,10 +22,16 @@ from attn_jax.functional.value import Array
 
 
 class valid(Mask):
-    """Keys that are real tokens, not padding.
+    """Keys that are real tokens, not padding: ``array[j]``.
 
     Args:
       array: `*b s`, booleans (or integers 0 and 1): True for real.
+
+    Shapes:
+      entries: `*b 1 1 s`.
+
+    Raises:
+      TypeError, ValueError: the array holds anything else, such as token ids.
 
     >>> print(valid([True, True, False]).show(2, 3))
     ■ ■ ·
@@ -66,10 +72,13 @@ class valid(Mask):
 
 
 class lengths(Mask):
-    """The first `n` keys of each batch row, by index.
+    """The first n keys of each batch row, by index: ``j < n``.
 
     Args:
-      n: `*b`, integers.
+      n: `*b`, integers, or one integer for all rows; possibly traced.
+
+    Shapes:
+      entries: `*b 1 1 s`, or `1 s` for one integer.
 
     >>> print(lengths(2).show(1, 4))
     ■ ■ · ·
@@ -99,11 +108,18 @@ class lengths(Mask):
 
 
 class segments(Mask):
-    """Packed documents: a query looks at keys of its own segment. Id −1 (padding) sees no one.
+    """Packed documents: a query looks at keys of its own segment, ``query_ids[i] = key_ids[j] ≥ 0``.
+
+    A negative id is padding, which sees no one and is seen by no one.
 
     Args:
       query_ids: `*b t`, integers.
-      key_ids: `*b s`; the query ids when left out.
+      key_ids: `*b s`, integers; the query ids when left out.
+
+    Shapes:
+      entries: `*b 1 t s`.
+
+    Reference: Krell et al. (2021).
 
     >>> print(segments([0, 0, 1, -1]).show(4))
     ■ ■ · ·
@@ -146,11 +162,16 @@ class segments(Mask):
 
 
 class global_tokens(Mask):
-    """A few tokens that look at everyone, or are looked at by everyone: (i in queries) | (j in keys).
+    """A few tokens that look at everyone, or are looked at by everyone: ``queries[i] | keys[j]``.
 
     Args:
-      queries: `*b t`, booleans: queries that look at every key.
-      keys: `*b s`, booleans: keys that every query looks at.
+      queries: `*b t`, booleans: queries that look at every key; None for none.
+      keys: `*b s`, booleans: keys that every query looks at; None for none.
+
+    Shapes:
+      entries: `*b 1 t s`.
+
+    Reference: Beltagy, Peters and Cohan (2020), section 3.1 (global attention).
 
     >>> print(global_tokens(queries=[True, False], keys=[True, False]).show(2))
     ■ ■
@@ -206,7 +227,16 @@ class global_tokens(Mask):
 
 
 class explicit(Mask):
-    """Any boolean array that broadcasts to `*b h t s`.
+    """Any boolean array, ``array[…, i, j]``.
+
+    Args:
+      array: booleans that broadcast to `*b h t s`.
+
+    Shapes:
+      entries: those of the array.
+
+    Raises:
+      TypeError: the array is not boolean; an additive mask is a bias.
 
     >>> explicit([[True, False], [True, True]]) & ~valid([True, True])
     explicit(bool[2,2]) & ~valid(bool[2])

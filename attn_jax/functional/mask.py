@@ -40,6 +40,18 @@ class Mask(Value):
 
     A mask answers three questions: which entries of a tile are True (`allowed`), what is known of
     whole tiles without looking at their entries (`bounds`), and whether it fits a problem (`check`).
+    A subclass needs only the first.
+
+    Shapes:
+      entries: booleans that broadcast to `*b h t s`.
+
+    >>> class later(Mask):
+    ...     reads_positions = True
+    ...     def allowed(self, tile):
+    ...         return tile.j > tile.i
+    >>> print(later().show(2))
+    · ■
+    · ·
     """
 
     @property
@@ -101,6 +113,8 @@ class Mask(Value):
     def show(self, t: int, s: int | None = None, positions: Positions | str | None = None) -> str:
         """The mask drawn in text, a line a query: ``■`` may look, ``·`` may not.
 
+        Where it differs between batch rows or heads, a picture for each.
+
         >>> from attn_jax.functional import masks
         >>> print(masks.window(1, 0).show(3))
         ■ · ·
@@ -115,7 +129,7 @@ class Mask(Value):
     def block_map(
         self, t: int, s: int, tile: tuple[int, int], positions: Positions | str | None = None
     ) -> Bounds:
-        """`bounds` of the whole matrix in tiles of (queries, keys), as arrays `… nq nk`."""
+        """`bounds` of the whole matrix in tiles of (queries, keys), as boolean arrays `… nq nk`."""
         blocks = Blocks(Cut(t, tile[0]), Cut(s, tile[1]), whole(t, s, positions).positions)
         may, must = self.bounds(blocks)
         shape = (len(blocks.queries), len(blocks.keys))

@@ -3,6 +3,9 @@
 Query position `i`, key position `j`. Masks of positions (`causal`, `window`, `band`, `diagonal`,
 `prefix`, `stride`, `same_block`, `where`) follow the positions given to ``attend``; masks of indices
 (`valid`, `lengths`, `segments`, `global_tokens`, `explicit`) follow the arrays' own order.
+
+A mask raises TypeError where it is built from the wrong dtype, and ValueError where it does not fit the
+batch, the heads or the lengths that ``attend`` is given; both name the argument and the axis.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ __all__ = [
 class everything(Mask):
     """Every query may look at every key; the unit of ``&``.
 
+    Shapes:
+      entries: `t s`, all True.
+
     >>> everything() & causal()
     causal()
     """
@@ -52,10 +58,16 @@ class everything(Mask):
 
 
 class per_head(Mask):
-    """A mask for each query head.
+    """A mask for each query head: head h is under ``masks[h]``.
 
     Args:
       masks: as many masks as there are query heads; none of them may itself differ between heads.
+
+    Shapes:
+      entries: `h t s`, or `*b h t s` where any of them differs between batch rows.
+
+    Raises:
+      TypeError: what is given are not masks.
 
     >>> per_head([causal(), window(1, 0)]).dense(2, 2).shape
     (2, 2, 2)

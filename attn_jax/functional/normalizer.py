@@ -6,7 +6,20 @@ from attn_jax.functional.value import Array, Value
 
 
 class Normalizer(Value):
-    """Turns scores into weights. Scores of pairs that may not look arrive as −inf."""
+    r"""Turns the scores of a query into weights, :math:`w_i = f(s_i)`; −inf stands for a hidden key.
+
+    A subclass needs only `weights`; to be evaluated a tile at a time, the methods below it too.
+
+    Shapes:
+      scores: `*b h t s`.  weights: the same.
+
+    >>> import jax.numpy as jnp
+    >>> class relu(Normalizer):
+    ...     def weights(self, scores):
+    ...         return jnp.maximum(scores, 0)
+    >>> relu().weights(jnp.array([[1.0, -1.0, -jnp.inf]]))
+    Array([[1., 0., 0.]], dtype=float32)
+    """
 
     def check(self, h: int) -> None:
         """Raises ValueError where the normalizer does not fit `h` query heads."""

@@ -27,7 +27,8 @@ class softmax(Normalizer):
     Shapes:
       scores: `*b h t s`.  returns: the same, in [0, 1].
 
-    References: Vaswani et al. (2017), equation 1; sinks: Xiao et al. (2023).
+    References: Vaswani et al. (2017), equation 1; a sink of 0: Xiao et al. (2024), section 3.3;
+    one per head, learned: OpenAI (2025, gpt-oss).
 
     >>> softmax().weights(jnp.array([[0.0, -jnp.inf], [-jnp.inf, -jnp.inf]]))
     Array([[1., 0.],

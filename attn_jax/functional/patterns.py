@@ -1,6 +1,8 @@
 """Patterns: the sparse attention of the literature, written in the algebra of masks.
 
-Each returns a mask, so that more may be said: ``patterns.bigbird(...) & masks.valid(tokens)``.
+Each returns a mask, so that more may be said: ``patterns.bigbird(...) & masks.valid(tokens)``. Sizes are
+Python integers, in positions unless it says otherwise; ValueError for a block, stride or dilation below
+1. The shapes of masks are those under positions that all batch rows share.
 """
 
 from __future__ import annotations
@@ -27,11 +29,17 @@ __all__ = [
 def longformer(window: int, is_global: Any = None, dilation: int | Sequence[int] = 1) -> Mask:
     """A sliding window, and a few tokens that see all and are seen by all.
 
+    That is ``|i − j| ≤ r · ⌊window / 2⌋ and (i − j) mod r = 0``, with r the dilation, or
+    ``is_global[i] or is_global[j]``.
+
     Args:
       window: how many neighbours a token sees, both sides together.
       is_global: `*b n`, booleans over the positions of the sequence, fixed or chosen per document (a
         traced array); None for no global tokens. Queries and keys are then the same sequence.
       dilation: the step between neighbours; or one for each query head.
+
+    Returns:
+      A mask of `t s`; with global tokens `*b 1 t s`; with a step for each head `h t s` or `*b h t s`.
 
     Reference: Beltagy, Peters and Cohan (2020), section 3.1.
 
@@ -52,9 +60,16 @@ def longformer(window: int, is_global: Any = None, dilation: int | Sequence[int]
 
 
 def dilated(window: int, dilation: int) -> Mask:
-    """A sliding window with gaps: of `window` neighbours, both sides together, every `dilation`-th one.
+    """A sliding window with gaps, ``|i − j| ≤ r · ⌊window / 2⌋ and (i − j) mod r = 0``.
 
-    Reference: Beltagy, Peters and Cohan (2020), figure 2c.
+    Args:
+      window: how many neighbours a token sees, both sides together.
+      dilation: r, the step from one to the next; 1 leaves no gaps.
+
+    Returns:
+      A mask of `t s`.
+
+    Reference: Beltagy, Peters and Cohan (2020), section 3.1 and figure 2c.
 
     >>> print(dilated(2, 2).show(5))
     ■ · ■ · ·
@@ -71,8 +86,9 @@ def dilated(window: int, dilation: int) -> Mask:
 def bigbird(block: int, window: int, global_blocks: int, random_blocks: int, seed: int = 0) -> Mask:
     """Blocks that see the blocks around them, the first few blocks, and a few at random.
 
-    The random blocks of a query are drawn among those before its window, by the seed and the number of
-    its block alone, so that a sequence that grows keeps what it had. The first blocks see everyone.
+    Of block numbers I and J that is ``|I − J| ≤ ⌊window / 2⌋ or I < g or J < g or J ∈ R(I)``, with g the
+    number of global blocks. The random blocks R(I) are drawn among those before the window, by the seed
+    and I alone, so that a sequence that grows keeps what it had.
 
     Args:
       block: the size of a block, in positions.
@@ -80,6 +96,9 @@ def bigbird(block: int, window: int, global_blocks: int, random_blocks: int, see
       global_blocks: how many blocks at the beginning see all and are seen by all.
       random_blocks: how many more blocks each block sees.
       seed: which draw.
+
+    Returns:
+      A mask of `t s`.
 
     Reference: Zaheer et al. (2020), section 2 and figure 1.
 
@@ -99,7 +118,15 @@ def bigbird(block: int, window: int, global_blocks: int, random_blocks: int, see
 
 
 def strided(stride: int) -> Mask:
-    """The last `stride` positions, and every `stride`-th one before: causal.
+    """The last few positions, and every n-th one before.
+
+    With n the stride that is ``i − j ≤ n or (i − j) mod n = 0``; and causal, ``j ≤ i``.
+
+    Args:
+      stride: how many positions before its own a query sees, and the step between the earlier ones.
+
+    Returns:
+      A mask of `t s`.
 
     Reference: Child et al. (2019), section 4.3 (strided).
 
@@ -115,11 +142,17 @@ def strided(stride: int) -> Mask:
 
 
 def fixed(stride: int, summary: int) -> Mask:
-    """A position's own block, and the last positions of every block before: causal.
+    """A position's own block, and the last positions of every block before.
+
+    With n the stride and c the summary, that is ``⌊i / n⌋ = ⌊j / n⌋ or j mod n ≥ n − c``; and causal,
+    ``j ≤ i``.
 
     Args:
       stride: the size of a block.
       summary: how many positions at the end of each block are seen by all that follow.
+
+    Returns:
+      A mask of `t s`.
 
     Reference: Child et al. (2019), section 4.3 (fixed).
 
@@ -135,10 +168,13 @@ def fixed(stride: int, summary: int) -> Mask:
 
 
 def prefix_lm(n: Any) -> Mask:
-    """Causal, but for the first n positions, which everyone sees.
+    """Causal, but for the first n positions, which everyone sees: ``j ≤ i or j < n``.
 
     Args:
       n: an integer, or one per batch row, `*b`.
+
+    Returns:
+      A mask of `t s`, or `*b 1 t s` where n differs between batch rows.
 
     Reference: Raffel et al. (2020), section 3.2.1.
 
@@ -152,12 +188,15 @@ def prefix_lm(n: Any) -> Mask:
 
 
 def documents(ids: Any) -> Mask:
-    """Documents packed into one sequence, none of which sees another; −1 is padding.
+    """Documents packed into one sequence, none of which sees another: ``ids[i] = ids[j] ≥ 0``.
 
     Args:
-      ids: `*b n`, integers: which document each position belongs to.
+      ids: `*b n`, integers: which document each position belongs to; −1 is padding.
 
-    Reference: Krell et al. (2021), section 3.2.
+    Returns:
+      A mask of `*b 1 n n`.
+
+    Reference: Krell et al. (2021).
 
     >>> print((documents([0, 0, 1, 1]) & masks.causal()).show(4))
     ■ · · ·
@@ -169,16 +208,20 @@ def documents(ids: Any) -> Mask:
 
 
 class pooled(Value):
-    """Fine inside a block, coarse between blocks: others are seen through the mean of their tokens.
+    r"""Fine inside a block, coarse between blocks: others are seen through the mean of their tokens.
 
-    The keys and values of n tokens are followed by one summary for each block; a query sees the tokens
-    of its own block and the summaries of the others. A summary stands where its block ends, so that
-    ``& masks.causal()`` leaves summaries of what came before.
+    The keys and values of n tokens are followed by one summary for each block, the mean
+    :math:`\bar k_B = \sum_{j \in B} k_j / |B|`; a query sees the tokens of its own block and the
+    summaries of the others. A summary stands where its block ends, so that ``& masks.causal()`` leaves
+    summaries of what came before.
 
     Args:
       block: the size of a block, in positions; the last one may be shorter.
 
-    Reference: Liu et al. (2018), section 4.2.3 (memory-compressed attention, with means for weights).
+    Shapes:
+      keys and values: `*b n g d` before, `*b n+⌈n/block⌉ g d` after.  mask: `n n+⌈n/block⌉`.
+
+    Reference: Liu et al. (2018), whose memory-compressed attention convolves where this takes means.
 
     >>> from attn_jax import Rule, attend
     >>> pool, x = pooled(2), jnp.ones((4, 1, 8))
@@ -195,7 +238,7 @@ class pooled(Value):
     block: int
 
     def append(self, x: Array) -> Array:
-        """Keys or values `*b n g d` followed by the mean of each block: `*b n+n/block g d`."""
+        """Keys or values `*b n g d` followed by the mean of each block: `*b n+⌈n/block⌉ g d`."""
         *batch, n, g, d = x.shape
         count = self._count(n)
         padding = [*([(0, 0)] * len(batch)), (0, count * self.block - n), (0, 0), (0, 0)]

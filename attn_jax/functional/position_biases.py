@@ -168,6 +168,9 @@ class window_offsets(_Positional):
     Args:
       table: `(2·height−1)(2·width−1) h`.
       height, width: of the window, in cells.
+
+    Raises:
+      ValueError: the table does not fit the window.
     """
 
     table: Array = leaf()

@@ -65,10 +65,13 @@ class _Band(_Positional):
 
 
 class band(_Band):
-    """``low ≤ j − i ≤ high``; None leaves a side open.
+    """Keys at a distance within limits: ``low ≤ j − i ≤ high``; None leaves a side open.
 
     Args:
-      low, high: integers, possibly traced.
+      low, high: integers, possibly traced, in positions.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
 
     >>> print(band(-1, 1).show(3))
     ■ ■ ·
@@ -90,7 +93,15 @@ class band(_Band):
 
 
 class causal(_Band):
-    """``j ≤ i + offset``: a query looks at itself and what came before (offset −1: strictly before).
+    """A query looks at itself and what came before: ``j ≤ i + offset``.
+
+    Args:
+      offset: an integer, possibly traced, in positions; −1 hides the query itself.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    Reference: Vaswani et al. (2017), section 3.2.3.
 
     >>> print(causal().show(3))
     ■ · ·
@@ -109,7 +120,15 @@ class causal(_Band):
 
 
 class window(_Band):
-    """``−before ≤ j − i ≤ after``: the neighbourhood of each query, itself included.
+    """The neighbourhood of each query, itself included: ``−before ≤ j − i ≤ after``.
+
+    Args:
+      before, after: integers, possibly traced, in positions.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    Reference: Beltagy, Peters and Cohan (2020), section 3.1.
 
     >>> window(1, 0).dense(4, 4).sum(-1)
     Array([1, 2, 2, 2], dtype=int32)
@@ -128,7 +147,12 @@ class window(_Band):
 
 
 class diagonal(_Band):
-    """``j = i``. ``~diagonal()`` leaves one out.
+    """The key at the query's own position, ``j = i``; ``~diagonal()`` leaves one out.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    Reference: Stone (1974), for leaving one out.
 
     >>> print((~diagonal()).show(2))
     · ■
@@ -140,10 +164,15 @@ class diagonal(_Band):
 
 
 class prefix(_Positional):
-    """``j < n``: everyone may look at the first n positions.
+    """Everyone may look at the first n positions: ``j < n``.
 
     Args:
       n: an integer, or one per batch row, `*b`.
+
+    Shapes:
+      entries: `1 s`, or `*b 1 1 s` where n or positions differ between batch rows.
+
+    Reference: Raffel et al. (2020), section 3.2.1.
 
     >>> print((causal() | prefix(2)).show(3))
     ■ ■ ·
@@ -171,7 +200,15 @@ class prefix(_Positional):
 
 
 class stride(_Positional):
-    """``(i − j) mod n = 0``: every n-th position, counted from the query.
+    """Every n-th position, counted from the query: ``(i − j) mod n = 0``.
+
+    Args:
+      n: a Python integer of at least 1, in positions.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    Reference: Child et al. (2019), section 4.3 (strided).
 
     >>> print(stride(2).show(3))
     ■ · ■
@@ -195,7 +232,15 @@ class stride(_Positional):
 
 
 class same_block(_Positional):
-    """``i // n = j // n``: queries look inside their own block of n positions.
+    """Queries look inside their own block of n positions: ``⌊i / n⌋ = ⌊j / n⌋``.
+
+    Args:
+      n: a Python integer of at least 1, in positions.
+
+    Shapes:
+      entries: `t s`, or `*b 1 t s` where positions differ between batch rows.
+
+    Reference: Child et al. (2019), section 4.3 (fixed).
 
     >>> print(same_block(2).show(3))
     ■ ■ ·
@@ -218,13 +263,19 @@ class same_block(_Positional):
 
 
 class where(_Positional):
-    """Your own predicate of positions.
+    """Your own predicate of positions, ``fn(i, j)``.
 
     Args:
       fn: ``fn(i, j) -> booleans``; receives query and key positions as integer arrays that broadcast
         against each other. It may close over traced arrays.
       bound: ``bound(i_low, i_high, j_low, j_high) -> (may, must)``, in array operations: whether any,
         and whether all, of the rectangle is True. Without it every tile is visited.
+
+    Shapes:
+      entries: what `fn` returns, booleans that broadcast to `*b h t s`.
+
+    Raises:
+      TypeError: what is given is no function, or `fn` does not return booleans.
 
     >>> print(where(lambda i, j: i + j == 2).show(3))
     · · ■

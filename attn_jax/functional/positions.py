@@ -10,7 +10,7 @@ __all__ = ["rotary", "sinusoidal", "sinusoidal_2d"]
 
 
 def _angles(positions: Array, pairs: int, base: float) -> Array:
-    """Position times a geometric series of frequencies from 1 down to 1/base: `… pairs`, float32."""
+    """Position times a geometric series of frequencies from 1 towards 1/base: `… pairs`, float32."""
     frequencies = jnp.asarray(base, jnp.float32) ** (-jnp.arange(pairs, dtype=jnp.float32) / pairs)
     return jnp.asarray(positions, jnp.float32)[..., None] * frequencies
 
@@ -18,12 +18,12 @@ def _angles(positions: Array, pairs: int, base: float) -> Array:
 def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
     r"""Sines and cosines of position at geometrically spaced wavelengths.
 
-    .. math:: e_{2c} = \sin(p / 10000^{2c/m}), \quad e_{2c+1} = \cos(p / 10000^{2c/m})
+    .. math:: e_{2c} = \sin(p / \beta^{2c/m}), \quad e_{2c+1} = \cos(p / \beta^{2c/m})
 
     Args:
-      positions: `…`, in tokens.
+      positions: p, `…`, in tokens.
       width: m, the width of the encoding, even.
-      base: the longest wavelength over 2π.
+      base: β; wavelengths go from 2π up to, and without, 2πβ.
 
     Returns:
       `… m`, float32, dimensionless in [−1, 1].
@@ -43,20 +43,22 @@ def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
 
 
 def sinusoidal_2d(positions: Array, width: int, base: float = 10_000.0) -> Array:
-    """Sines and cosines of the row in the first half of the encoding, of the column in the second.
+    r"""Sines and cosines of the row in the first half of the encoding, of the column in the second.
+
+    .. math:: e = [\mathrm{sinusoidal}(y, m/2),\; \mathrm{sinusoidal}(x, m/2)]
 
     Args:
-      positions: `… 2`, row and column, in cells of a grid.
+      positions: (y, x), `… 2`, row and column, in cells of a grid.
       width: m, the width of the encoding, a multiple of 4.
-      base: the longest wavelength over 2π.
+      base: as of :func:`sinusoidal`.
 
     Returns:
-      `… m`, float32, dimensionless in [−1, 1]; each half as of :func:`sinusoidal`.
+      `… m`, float32, dimensionless in [−1, 1].
 
     Raises:
       ValueError: `width` is no multiple of 4, or the last axis of `positions` is not 2.
 
-    Reference: Parmar et al. (2018), section 3.
+    Reference: Parmar et al. (2018), section 3.1.
 
     >>> grid = jnp.stack(jnp.meshgrid(jnp.arange(3), jnp.arange(5), indexing="ij"), axis=-1)
     >>> sinusoidal_2d(grid, 8).shape
@@ -77,14 +79,17 @@ def rotary(
 ) -> Array:
     r"""Queries or keys rotated by angles proportional to position; inner products then see distance.
 
-    Each pair of coordinates is turned by :math:`p / 10000^{2c/d}`. The pair is coordinate c of the
-    first and of the second half, or two neighbours when interleaved.
+    .. math:: (x_a, x_b) \mapsto (x_a \cos\phi - x_b \sin\phi,\; x_b \cos\phi + x_a \sin\phi),
+              \quad \phi = p / \beta^{2c/d}
+
+    Pair c, from 0, is coordinate c of the first and of the second half, (a, b) = (c, c + d/2); or two
+    neighbours, (2c, 2c + 1), when interleaved.
 
     Args:
       x: `*b t h d`, d even.
-      positions: `t` or `*b t`, in tokens.
-      base: the longest wavelength over 2π.
-      interleaved: rotate neighbouring pairs instead of halves.
+      positions: p, `t` or `*b t`, in tokens.
+      base: β; wavelengths go from 2π up to, and without, 2πβ.
+      interleaved: rotate neighbouring pairs, as in the paper, instead of halves.
 
     Returns:
       `*b t h d`, of x's dtype; phases are computed in float32.
@@ -92,7 +97,7 @@ def rotary(
     Raises:
       ValueError: x is not `*b t h d`, d is odd, or the positions are not `t` or `*b t`.
 
-    Reference: Su et al. (2021), equation 34.
+    Reference: Su et al. (2021), equation 34 (interleaved).
 
     >>> q = jnp.ones((3, 1, 2))
     >>> rotary(q, jnp.array([0, 0, 0])) == q

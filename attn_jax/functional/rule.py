@@ -25,8 +25,10 @@ class Rule(Value):
               w_i = \mathrm{normalizer}_j(\mathrm{mask}(\mathrm{transform}(
               \mathrm{score}(q_i, k_j) + \mathrm{bias}_{ij})))
 
-    A rule is a pytree: its arrays (bandwidths, tables, slopes, ids, …) can be jitted, mapped,
-    sharded and differentiated. Functions in it are static. Rules compare by identity.
+    By default it is scaled dot-product attention.
+
+    A rule is a pytree: its arrays (bandwidths, tables, slopes, ids, …) can be traced, mapped, sharded
+    and, where they are floats, differentiated. Functions in it are static. Rules compare by identity.
 
     Args:
       score: how well a query and a key match.
@@ -34,8 +36,14 @@ class Rule(Value):
       transform: ``(s, i, j) -> s`` on scores `*b h t s` and the positions of queries and keys, or
         None.
       mask: which queries may look at which keys.
-      normalizer: how scores become weights.
+      normalizer: how the scores of a query become its weights.
       transform_reads_positions: declares that `transform` uses its i and j.
+
+    Shapes:
+      q: `*b t h d`.  k: `*b s g d`.  v: `*b s g e`.  s, w: `*b h t s`.  y: `*b t h e`.
+
+    Raises:
+      TypeError: a part is not of its kind.
 
     >>> from attn_jax.functional import masks
     >>> Rule() & masks.causal()

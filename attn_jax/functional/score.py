@@ -14,8 +14,12 @@ from attn_jax.functional.value import Array, Value
 class Lift(NamedTuple):
     r"""A score written as an inner product, :math:`s_{ij} = a\, q'_i \cdot k'_j + o_i`.
 
-    q: `*b t h c` and k: `*b s g c`, of any one depth c. scale: a, a Python number. offset: o, `*b h t`
-    in the dtype of scores, or None for none; a softmax forgets it, its log-sum-exp does not.
+    Args:
+      q: q', `*b t h c`, of any depth c.
+      k: k', `*b s g c`.
+      scale: a, a Python number.
+      offset: o, `*b h t` in the dtype of scores, or None for none; a softmax forgets it, its
+        log-sum-exp does not.
     """
 
     q: Array
@@ -25,10 +29,22 @@ class Lift(NamedTuple):
 
 
 class Score(Value):
-    """A score of queries and keys; subclass it with a ``pair``, and prepare what can be shared.
+    r"""A score of queries and keys; subclass it with a ``pair``, and prepare what can be shared.
+
+    .. math:: s_{ij} = \mathrm{pair}(\mathrm{prepare\_q}(q_i), \mathrm{prepare\_k}(k_j))
 
     Prepared queries and keys may be any pytree of arrays that keep the axes of what they were made
     from: `*b t h …` and `*b s g …`.
+
+    Shapes:
+      q: `*b t h d`.  k: `*b s g d`.  returns: `*b h t s`.
+
+    >>> class quadratic(Score):
+    ...     def pair(self, q, k):
+    ...         return inner(q, k) ** 2
+    >>> quadratic().pair(jnp.ones((2, 1, 4)), jnp.ones((3, 1, 4)))
+    Array([[[16., 16., 16.],
+            [16., 16., 16.]]], dtype=float32)
     """
 
     def check(self, q_depth: int, k_depth: int) -> None:
@@ -61,7 +77,7 @@ class Score(Value):
 
 
 def score_dtype(*arrays: Array) -> Any:
-    """The dtype scores have: float32, or float64 where an operand is."""
+    """The dtype scores have: float32, or float64 where an operand is that."""
     return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
 
 

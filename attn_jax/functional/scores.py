@@ -3,7 +3,8 @@
 A score has three pure parts: ``prepare_q`` and ``prepare_k``, done once per sequence (and cacheable),
 and ``pair``, done on tiles. Axis letters: `b` batch, `t` query, `s` key, `h` query heads, `g` key heads
 (`g` divides `h`; query head i meets key head ``i // (h // g)``), `d` depth of queries, `c` of keys where
-it differs.
+it differs. Scores are float32, or float64 where q or k is; ValueError where depths do not fit, or a
+parameter is neither a scalar nor one number per query head.
 """
 
 from __future__ import annotations

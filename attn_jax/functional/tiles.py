@@ -31,7 +31,7 @@ class Range(Value):
         return self.start + jax.lax.iota(jnp.int32, self.size)
 
     def part(self, part: Range) -> Range:
-        """The elements number ``part.start, …``."""
+        """The elements that `part` counts from this range's first."""
         return Range(self.start + part.start, part.size)
 
     def take(self, array: Any, axis: int) -> Any:
@@ -50,11 +50,11 @@ class Range(Value):
 
 
 class Positions(Value):
-    """Where each query and each key stands in the sequence.
+    """Where each query and each key stands in the sequence: what rules read as i and j.
 
     Args:
       q: positions of the queries, integers `t` or `*b t`; possibly traced, in any order.
-      k: positions of the keys, integers `s` or `*b s`.
+      k: positions of the keys, integers `s` or `*b s`, likewise.
 
     >>> Positions(q=np.array([4]), k=np.arange(5))
     Positions(int64[1], int64[5])
@@ -71,6 +71,9 @@ class Positions(Value):
     @classmethod
     def aligned(cls, end: str, t: int, s: int) -> Positions:
         """The positions that "start" (first query at first key) and "end" (last at last) stand for.
+
+        Raises:
+          ValueError: `end` is neither.
 
         >>> Positions.aligned("end", 1, 5)
         Positions(Range(4, 1), Range(0, 5))

@@ -18,12 +18,12 @@ class soft_cap(Value):
     r"""Scores bent smoothly into (−c, c), :math:`c \tanh(s / c)`.
 
     Args:
-      c: the largest magnitude a score can reach; a scalar.
+      c: the largest magnitude a score can reach, positive, in the units of the scores; a scalar.
 
     Shapes:
       s: `*b h t s`.  returns: the same.
 
-    Reference: Gemma Team (2024), section 2.
+    Reference: Gemma Team (2024, Gemma 2), section 2.
 
     >>> soft_cap(2.0)(jnp.array([0.0, 100.0]), 0, 0)
     Array([0., 2.], dtype=float32)

@@ -13,7 +13,13 @@ def trainable(rule: Rule) -> Rule:
     """The same rule with each of its floating-point arrays made a Flax parameter.
 
     Put it in a module (``layer.self_attention.rule = trainable(rule)``) and it trains with the
-    rest; ``attend`` accepts it as it is. Integers and booleans (ids, masks) stay as they are.
+    rest; ``attend`` accepts it as it is.
+
+    Args:
+      rule: any rule; its integers and booleans (ids, masks) stay as they are.
+
+    Returns:
+      The rule with an ``nnx.Param`` for each array of floats, of the same shape and dtype.
 
     >>> from attn_jax import normalizers
     >>> rule = trainable(Rule(normalizer=normalizers.softmax(sink=0.0)))
