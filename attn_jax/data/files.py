@@ -49,7 +49,8 @@ def writing(path: str | os.PathLike, *, binary: bool = False) -> Iterator[IO[Any
 
     Raises:
       FileNotFoundError: there is no such directory.
-      IsADirectoryError: it is one.
+      OSError: the file cannot be written.
+      IsADirectoryError: the path is one.
     """
     path = Path(path)
     kind, text = ("b", {}) if binary else ("", {"encoding": "utf-8", "newline": "\n"})
@@ -62,10 +63,17 @@ def writing(path: str | os.PathLike, *, binary: bool = False) -> Iterator[IO[Any
         raise FileNotFoundError(f"no directory {target.parent} to write {target.name} to")
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "x" + kind, **text) as file:  # type: ignore[call-overload]
+        with _opened(temporary, target, "x" + kind, **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _opened(temporary: Path, target: Path, mode: str, **text: Any) -> IO[Any]:
+    try:
+        return open(temporary, mode, **text)
+    except OSError as error:  # it is the file that matters to a user, not the temporary one
+        raise OSError(error.errno, error.strerror, str(target)) from error

@@ -62,6 +62,11 @@ class Tokenizer:
         sentences = [" " + text for text in texts if text.strip()]
         if not sentences:
             raise ValueError("expected text to learn a vocabulary from: every line is blank")
+        if size <= UNK + 256:
+            raise ValueError(
+                f"cannot learn a vocabulary of {size} entries: 4 specials and 256 bytes need an entry"
+                " each, and so does every frequent character"
+            )
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(

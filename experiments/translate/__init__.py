@@ -1,1 +1,1 @@
-"""Trains a Transformer on sentence pairs, evaluates it, and translates with it."""
+"""Trains a model on sentence pairs, evaluates it, translates and scores with it, and draws it."""

@@ -1,31 +1,67 @@
 """`python -m experiments.translate --config=configs/translate/quickstart.py`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from attn_jax.train import enable_compilation_cache
 from experiments import command_line
+from experiments.command_line import Command
+from experiments.overrides import UsageError
+from experiments.translate.attention import attention
 from experiments.translate.config import Config
 from experiments.translate.evaluation import evaluate
+from experiments.translate.scoring import score
 from experiments.translate.training import train
 from experiments.translate.translation import translate
 
-STAGES = {"train": train, "evaluate": evaluate, "translate": translate}
+
+class Stage(NamedTuple):
+    """What a mode does, and which options it takes."""
+
+    run: Callable[[Command], None]
+    options: frozenset[str] = frozenset()
+
+
+STAGES = {
+    "train": Stage(train),
+    "evaluate": Stage(evaluate, frozenset({"input", "target", "output", "against"})),
+    "translate": Stage(translate, frozenset({"input", "output", "nbest"})),
+    "score": Stage(score, frozenset({"input", "target", "output"})),
+    "attention": Stage(attention, frozenset({"input", "target", "output"})),
+}
 EXPERIMENT = command_line.Experiment(
     name="translate",
     config=Config,
     modes=tuple(STAGES),
     options={
-        "input": "a file of sentences to translate, one a line; standard input by default",
-        "output": "where their translations go; standard output by default",
+        "input": "a file of sentences, one a line; standard input by default, and the test split"
+        " where --mode=evaluate",
+        "target": "a file of their translations, to score, to evaluate by, or to draw; without,"
+        " lines are `source TAB target`",
+        "output": "where translations or scores go, standard output by default; a directory where"
+        " --mode=evaluate or attention",
+        "nbest": "how many translations of each line to write, with their scores",
+        "against": "another workdir, or a file of translations, to compare with where"
+        " --mode=evaluate",
     },
-    help="Trains a Transformer on sentence pairs, evaluates it, and translates with it.",
+    help="Trains a model on sentence pairs, evaluates it, translates and scores with it, and draws"
+    " where it looks.",
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the stage that the command line asks for; returns the exit code."""
-    return command_line.run(EXPERIMENT, lambda command: STAGES[command.mode](command), argv)
+    return command_line.run(EXPERIMENT, _run, argv)
+
+
+def _run(command: Command) -> None:
+    stage = STAGES[command.mode]
+    for name, value in command.options.items():
+        if value is not None and name not in stage.options:
+            modes = ", ".join(mode for mode, other in STAGES.items() if name in other.options)
+            raise UsageError(f"--mode={command.mode} takes no --{name}; {modes} do")
+    stage.run(command)
 
 
 if __name__ == "__main__":

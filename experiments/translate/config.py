@@ -16,6 +16,8 @@ from attn_jax.train import Optimizer as Updates
 from attn_jax.train import Plan, adamw, constant, cosine, inverse_square_root, linear
 from experiments.translate.corpora import Phrases
 
+LARGEST_BEAM = 1_000
+
 
 @dataclass
 class Model:
@@ -213,7 +215,13 @@ class Decoding:
 
     @property
     def options(self) -> Beam | None:
-        """Of the search; None for greedy."""
+        """Of the search; None for greedy.
+
+        Raises:
+          ValueError: the beam is empty, or larger than any memory.
+        """
+        if self.beam > LARGEST_BEAM:
+            raise ValueError(f"expected decode.beam of at most {LARGEST_BEAM}, got {self.beam}")
         return Beam(self.beam, self.length_penalty) if self.beam != 1 else None
 
     @property
@@ -222,8 +230,9 @@ class Decoding:
         return TargetLength(self.ratio, self.extra, self.longest)
 
     def shapes(self, devices: int) -> Shapes:
-        """Of the batches of sources."""
-        return Shapes(self.tokens, self.longest, divisor=devices)
+        """Of the batches of sources; as beams grow, batches shrink."""
+        tokens = self.tokens // max(1, self.beam // 8)
+        return Shapes(max(1, tokens), self.longest, divisor=devices)
 
 
 @dataclass

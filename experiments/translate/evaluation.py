@@ -4,34 +4,66 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from attn_jax.data.baseline import NearestNeighbour
 from attn_jax.data.files import write_atomically
-from attn_jax.data.splits import Corpus
-from attn_jax.diagnostics import plots
+from attn_jax.data.lines import read_lines
+from attn_jax.data.splits import Corpus, Pairs
+from attn_jax.diagnostics import curves, plots
 from attn_jax.train import State, hold
 from experiments.command_line import Command
-from experiments.translate.quality import one_line, quality
+from experiments.translate.attention import draw
+from experiments.translate.pairs import given_pairs
+from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
-from experiments.translate.system import System, Translation
+from experiments.translate.system import System
+from experiments.translate.translation import tell_of_cut
 from experiments.translate.workdir import Workdir
 
 SAMPLES, PICTURES = 5, 3
 
 
 def evaluate(command: Command) -> None:
-    """Reports on what was trained in the workdir."""
-    workdir = Workdir(command.workdir)
-    corpus = command.config.data.load()
+    """Reports on what was trained in the workdir: on its test split, or on `--input`.
+
+    What it finds of the test split stays in the workdir, of other text in `--output`, by default
+    a directory of the file's name in the workdir. `--against` is another workdir, or a file of
+    translations of the same text, to compare with by a paired bootstrap.
+    """
+    workdir, options = Workdir(command.workdir), command.options
+    corpus, into = command.config.data.load(), workdir.path
+    if options["input"] or options["target"]:
+        corpus = dataclasses.replace(corpus, test=_given(command))
+        into = workdir.path / Path(options["input"] or "standard-input").stem
+    others = _others(options["against"], corpus.test) if options["against"] else {}
     system, state = workdir.trained(command.config)
     with hold(workdir.path):
-        report(system, state, corpus, workdir)
+        left = Workdir(Path(options["output"] or into))
+        report(system, state, corpus, workdir, left=left, others=others)
 
 
-def report(system: System, state: State, corpus: Corpus, workdir: Workdir) -> None:
-    """Translates and scores the test split; prints the result, and leaves it in the workdir."""
+def report(
+    system: System,
+    state: State,
+    corpus: Corpus,
+    workdir: Workdir,
+    *,
+    left: Workdir | None = None,
+    others: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Translates and scores the test split; prints the result, and leaves it in a directory.
+
+    Args:
+      system, state: what translates.
+      corpus: whose test split is translated.
+      workdir: where it was trained.
+      left: where the result is left; the workdir by default.
+      others: translations of other systems, by name, to compare with.
+    """
     if not len(corpus.test):
         print("the corpus has no test split, so there is nothing to report on", file=sys.stderr)
         return
@@ -45,17 +77,25 @@ def report(system: System, state: State, corpus: Corpus, workdir: Workdir) -> No
     for number, translation in enumerate(translations, 1):
         tell_of_cut(number, translation)
 
-    hypotheses = [translation.text for translation in translations]
+    mine = [translation.text for translation in translations]
     references = [one_line(target) for target in corpus.test.target]
-    scores = {"Transformer": quality(hypotheses, references, corpus.target_language)}
+    systems: dict[str, Sequence[str]] = {system.name: mine}
     if system.config.data.one_answer:
         remembered = NearestNeighbour(corpus.train).translate(corpus.test.source)
-        scores["nearest neighbour"] = quality(remembered, references, corpus.target_language)
+        systems["nearest neighbour"] = remembered
+    systems |= others or {}
+    lengths, language = [len(t.source) for t in translations], corpus.target_language
 
     count = min(SAMPLES, len(translations))
     chosen = [i * len(translations) // count for i in range(count)]
     result = Result(
-        scores=scores,
+        scores={name: quality(x, references, language) for name, x in systems.items()},
+        chances={
+            name: chances(mine, x, references, language) for name, x in (others or {}).items()
+        },
+        by_length={
+            name: by_length(lengths, x, references, language) for name, x in systems.items()
+        },
         exact_counts=system.config.data.one_answer,
         step=int(state.step),
         parameters=system.parameters,
@@ -63,39 +103,40 @@ def report(system: System, state: State, corpus: Corpus, workdir: Workdir) -> No
         sentences_per_second=len(translations) / seconds,
         compile_seconds=system.compile_seconds,
         decoding=dataclasses.asdict(system.config.decode),
-        samples=[Sample(corpus.test.source[i], references[i], hypotheses[i]) for i in chosen],
+        samples=[Sample(corpus.test.source[i], references[i], mine[i]) for i in chosen],
     )
-    texts = (workdir.hypotheses, hypotheses), (workdir.references, references)
+    left = left or workdir
+    texts = (left.hypotheses, mine), (left.references, references)
     files = [write_atomically(path, "".join(f"{x}\n" for x in lines)) for path, lines in texts]
     content = json.dumps(dataclasses.asdict(result), indent=2, ensure_ascii=False)
-    files.append(write_atomically(workdir.result, content + "\n"))
-    files += draw(system, state, [translations[i] for i in chosen[:PICTURES]], workdir)
+    files.append(write_atomically(left.result, content + "\n"))
+    curve = {name: np.array([x.bleu for x in found]) for name, found in result.by_length.items()}
+    tokens = np.array([x.tokens for x in result.by_length[system.name]])
+    figure = curves.fits([curves.Fit(tokens, curve)], x="length of the source, tokens", y="BLEU")
+    files.append(plots.save(figure, left.lengths))
+    if system.attends:
+        for number, i in enumerate(chosen[:PICTURES], 1):
+            path = left.pictures / f"cross-attention-{number}.png"
+            files.append(draw(system, state, translations[i], path))
     show(result, files)
 
 
-def draw(
-    system: System, state: State, translations: Sequence[Translation], workdir: Workdir
-) -> list[Path]:
-    """Draws every head of the last decoder layer's attention to the source, for each translation."""
-    paths = []
-    pieces, eos = system.tokenizer.pieces, system.tokenizer.eos
-    weights = system.cross_attention(state.averaged, translations)
-    for number, (translation, heads) in enumerate(zip(translations, weights), 1):
-        figure = plots.heat_maps(
-            heads,
-            queries=pieces([*translation.tokens, eos]),
-            keys=pieces([*translation.source, eos]),
-            title=translation.text,
-        )
-        paths.append(plots.save(figure, workdir.pictures / f"cross-attention-{number}.png"))
-    return paths
+def _given(command: Command) -> Pairs:
+    pairs = list(given_pairs(command))
+    if not pairs:
+        raise ValueError("there is nothing to evaluate: no line was given")
+    return Pairs([source for source, _ in pairs], [target or "" for _, target in pairs])
 
 
-def tell_of_cut(number: int, translation: Translation) -> None:
-    """Says so if a line was longer than what the model reads."""
-    if translation.cut:
-        read, cut = len(translation.source), translation.cut
-        print(
-            f"line {number} has {read + cut} tokens; only the first {read} were translated",
-            file=sys.stderr,
+def _others(path: str, test: Pairs) -> dict[str, list[str]]:
+    """The translations of a workdir, or those of a file, refused if they are of other text."""
+    workdir = Workdir(Path(path)) if Path(path).is_dir() else None
+    lines = list(read_lines(workdir.hypotheses if workdir else path))
+    if len(lines) != len(test):
+        raise ValueError(
+            f"expected {len(test)} translations to compare with, {path} has {len(lines)}"
         )
+    references = list(map(one_line, test.target))
+    if workdir and list(read_lines(workdir.references)) != references:
+        raise ValueError(f"{path} holds translations of other text than is evaluated")
+    return {path: lines}

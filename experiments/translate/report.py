@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from experiments.results import show_paths
-from experiments.translate.quality import Quality
+from experiments.translate.quality import NAMES, OfLength, Quality
+
+TITLES = ("BLEU", "chrF", "TER")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +29,10 @@ class Result:
     """What a run came to; `result.json` holds it.
 
     Args:
-      scores: of the system, and of what it is compared with.
+      scores: of the model, and of what it is compared with.
+      chances: for each system that the model is compared with, how probable differences as large
+        as theirs are, if they are of one quality.
+      by_length: of each system's translations, by the lengths of their sources.
       exact_counts: whether a source has one right answer, so that exact match means something.
       step: of the checkpoint that was chosen on the validation split.
       parameters: of the model.
@@ -39,6 +44,8 @@ class Result:
     """
 
     scores: Mapping[str, Quality]
+    chances: Mapping[str, Mapping[str, float]]
+    by_length: Mapping[str, Sequence[OfLength]]
     exact_counts: bool
     step: int
     parameters: int
@@ -52,17 +59,24 @@ class Result:
 def show(result: Result, paths: Sequence[Path], console: Console | None = None) -> None:
     """Prints the scores with their signatures, the speeds, the samples, and the paths."""
     console = console or Console(highlight=False)
-    table = Table("", "BLEU", "chrF", *(["exact match"] if result.exact_counts else []))
+    metrics = NAMES.values()
+    exact = ["exact match"] if result.exact_counts else []
+    table = Table("", *TITLES, *exact)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, found in result.scores.items():
-        exact = [f"{found.exact:.1f} %"] if result.exact_counts else []
-        table.add_row(name, f"{found.bleu:.1f}", f"{found.chrf:.1f}", *exact)
+        numbers = (
+            f"{getattr(found, metric):.1f} ± {found.interval[metric]:.1f}" for metric in metrics
+        )
+        table.add_row(Text(name), *numbers, *(f"{found.exact:.1f} %" for _ in exact))
     console.print(table)
     first = next(iter(result.scores.values()))
+    for name, p in result.chances.items():
+        told = ", ".join(f"{title} {p[metric]:.3f}" for title, metric in zip(TITLES, metrics))
+        console.print(Text(f"by chance as different from {name}: p of {told}"), soft_wrap=True)
+    for title, metric in zip(TITLES, metrics):
+        console.print(Text(f"{title} {getattr(first, f'{metric}_signature')}"), soft_wrap=True)
     for line in (
-        f"BLEU {first.bleu_signature}",
-        f"chrF {first.chrf_signature}",
         f"{result.parameters:,} parameters, step {result.step:,}, beam {result.decoding['beam']}",
         f"training {result.training['seconds']:,.0f} s,"
         f" {result.training['tokens_per_second']:,.0f} target tokens/s;"

@@ -2,9 +2,9 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import tee
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, tee
 from typing import Any
 
 import jax
@@ -12,8 +12,10 @@ import numpy as np
 from flax import nnx
 from numpy.typing import NDArray
 
+from attn_jax.data.evaluation import evaluation_batches
 from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.decode.hypotheses import Hypotheses
+from attn_jax.decode.score import Scores, score
 from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
@@ -22,21 +24,43 @@ from attn_jax.train.sharding import by_row, replicated
 from experiments.translate.config import Config
 from experiments.translate.quality import one_line
 
+CHUNK = 4096
+"""How many lines are read before the first is answered."""
+
 
 @dataclass(frozen=True)
 class Translation:
-    """A line and its translation.
+    """A line and a translation of it.
 
     Args:
       source, tokens: as the model saw and wrote them, without begin and end.
       text: the translation, on one line.
       cut: how many tokens of the source were beyond what the model reads.
+      score: what the search ranked it by.
+      log_probability: natural, the model's.
     """
 
     source: list[int]
     tokens: list[int]
     text: str
-    cut: int
+    cut: int = 0
+    score: float = 0.0
+    log_probability: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How probable a given translation is.
+
+    Args:
+      log_probability: natural, of the whole target and its end, given the source.
+      tokens: of the target, the end counted.
+      cut: how many tokens of source and target were beyond what the model reads.
+    """
+
+    log_probability: float
+    tokens: int
+    cut: tuple[int, int] = (0, 0)
 
 
 class System:
@@ -47,6 +71,7 @@ class System:
       tokenizer: whose vocabulary the model has.
 
     Attributes:
+      name: of the model.
       beam: how translations are searched for; None for greedily.
 
     Raises:
@@ -55,6 +80,7 @@ class System:
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
         model = config.model.build(len(tokenizer), config.seed)
+        self.name = type(model).__name__
         self.config, self.tokenizer = config, tokenizer
         self.optimizer = config.optimizer.build(config.train.steps)
         self.mesh = data_mesh()
@@ -63,6 +89,7 @@ class System:
         split: Any = nnx.split(model, nnx.Param, ...)
         self._graph, self._initial, self._rest = split
         self._translate = jax.jit(self._search, static_argnames="options")
+        self._score = jax.jit(self._scores)
         self._look = jax.jit(
             lambda params, source, inputs: self.model(params).cross_attention(source, inputs)[-1]
         )
@@ -89,25 +116,77 @@ class System:
         return cross_entropy(logits, batch["labels"], smoothing=self.config.train.smoothing)
 
     def translate(
-        self, params: Any, lines: Iterable[str], options: Beam | None, *, chunk: int = 4096
+        self, params: Any, lines: Iterable[str], options: Beam | None, *, chunk: int = CHUNK
     ) -> Iterator[Translation]:
+        """The best translation of each line; arguments as of :meth:`n_best`."""
+        return (best for best, *_ in self.n_best(params, lines, options, chunk=chunk))
+
+    def n_best(
+        self, params: Any, lines: Iterable[str], options: Beam | None, *, chunk: int = CHUNK
+    ) -> Iterator[list[Translation]]:
         """Translates lines, however many, each to one line; a blank one stays blank.
 
         Args:
           params: of the model.
           lines: text without line ends.
-          options: of the beam; None searches greedily.
-          chunk: how many lines are read before the first is answered.
+          options: of the beam, and how many translations of a line; None searches greedily.
+          chunk: how many lines are read before the first is answered; 1 answers each at once.
+
+        Yields:
+          For each line its translations, at least one, best first.
         """
         params = jax.device_put(params, replicated(self.mesh))
-        encoded, sources = tee(
-            self.tokenizer.encode(line) if line.strip() else [] for line in lines
-        )
+        encoded, sources = tee(self._encode(line) for line in lines)
         search = functools.partial(self._compiled_search, params, options)
-        searched = stream(sources, search, shapes=self._shapes, chunk=chunk)
-        for found, source in zip(searched, encoded):
-            text = one_line(self.tokenizer.decode(found.tokens[0]))
-            yield Translation(source[: len(source) - found.cut], found.tokens[0], text, found.cut)
+        shapes = self._shapes if chunk > 1 else replace(self._shapes, tokens=1)
+        for found, source in zip(stream(sources, search, shapes=shapes, chunk=chunk), encoded):
+            yield [
+                Translation(
+                    source[: len(source) - found.cut],
+                    tokens,
+                    one_line(self.tokenizer.decode(tokens)),
+                    found.cut,
+                    *scores,
+                )
+                for tokens, *scores in zip(found.tokens, found.scores, found.log_probabilities)
+            ]
+
+    def score(
+        self, params: Any, pairs: Iterable[tuple[str, str]], *, chunk: int = CHUNK
+    ) -> Iterator[Scored]:
+        """How probable each target is, given its source.
+
+        Args:
+          params: of the model.
+          pairs: text without line ends; where a side is blank, it is the empty sentence.
+          chunk: how many pairs are read before the first is answered.
+        """
+        params = jax.device_put(params, replicated(self.mesh))
+        pairs, longest = iter(pairs), self._shapes.longest
+        while some := list(islice(pairs, chunk)):
+            whole = [[self._encode(text) for text in side] for side in zip(*some)]
+            read = [[tokens[: longest - 1] for tokens in side] for side in whole]
+            found: list[Any] = [None] * len(some)
+            rows = self._shapes.rows(longest)
+            for batch in evaluation_batches(*read, rows=rows, longest=longest):
+                scores = self._score(params, jax.device_put(batch, by_row(self.mesh)))
+                for i, total, count in zip(batch["index"], scores.total, scores.lengths):
+                    if i >= 0:
+                        source, target = (len(a[i]) - len(b[i]) for a, b in zip(whole, read))
+                        found[i] = Scored(float(total), int(count), (source, target))
+            yield from found
+
+    def forced(self, source: str, target: str) -> Translation:
+        """A given translation, as if the model had written it."""
+        read, written = self._encode(source), self._encode(target)
+        most = self._shapes.longest - 1
+        cut = max(0, len(read) - most)
+        return Translation(read[:most], written[:most], one_line(target), cut)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the model looks at the source, so that there is something to draw."""
+        return hasattr(self.model(self._initial), "cross_attention")
 
     def cross_attention(
         self, params: Any, translations: Sequence[Translation]
@@ -119,10 +198,25 @@ class System:
         wrote the end token. Only real tokens are in it, the source's end token among them.
         """
         bos, eos = self.tokenizer.bos, self.tokenizer.eos
-        sources = [[*translation.source, eos] for translation in translations]
-        inputs = [[bos, *translation.tokens] for translation in translations]
-        weights = np.asarray(self._look(params, _padded(sources), _padded(inputs)))
-        return [w[:, : len(t), : len(s)] for w, t, s in zip(weights, inputs, sources, strict=True)]
+        found = []
+        for translation in translations:
+            sides = [*translation.source, eos], [bos, *translation.tokens]
+            source, inputs = (self._row(side) for side in sides)
+            weights = np.asarray(self._look(params, source, inputs))[0]
+            found.append(weights[:, : len(sides[1]), : len(sides[0])])
+        return found
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text) if text.strip() else []
+
+    def _row(self, tokens: Sequence[int]) -> NDArray[np.int32]:
+        """A batch of one row, padded to one of the few widths that are compiled for."""
+        row = np.zeros((1, max(self._shapes.width(len(tokens)), len(tokens))), np.int32)
+        row[0, : len(tokens)] = tokens
+        return row
+
+    def _scores(self, params: Any, batch: Mapping[str, jax.Array]) -> Scores:
+        return score(self.model(params)(batch["source"], batch["inputs"]), batch["labels"])
 
     def _search(self, params: Any, source: jax.Array, options: Beam | None) -> Hypotheses:
         return translate(self.model(params), source, options, length=self._length)
@@ -136,10 +230,3 @@ class System:
             self._compiled[key] = self._translate.lower(params, placed, options=options).compile()
             self.compile_seconds += time.perf_counter() - began
         return self._compiled[key](params, placed)
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, tokens in zip(padded, rows):
-        row[: len(tokens)] = tokens
-    return padded

@@ -10,7 +10,7 @@ from attn_jax.data.splits import Corpus
 from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
 from experiments.command_line import Command
 from experiments.translate.evaluation import report
-from experiments.translate.quality import quality
+from experiments.translate.quality import progress
 from experiments.translate.system import System
 from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
 
@@ -78,8 +78,7 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
 
     def evaluate(state: State) -> dict[str, float]:
         translations = system.translate(state.averaged, source, None)
-        found = quality([t.text for t in translations], target, corpus.target_language)
-        scores = {"bleu": found.bleu, "chrf": found.chrf, "exact": found.exact}
+        scores = progress([t.text for t in translations], target, corpus.target_language)
         return {**scores, **loss(state.averaged, batches)}
 
     return evaluate

@@ -47,6 +47,7 @@ class Workdir:
         self.references = path / "references.txt"
         self.result = path / "result.json"
         self.pictures = path / "attention"
+        self.lengths = path / "bleu-by-length.png"
 
     def begin(self, config: Config, corpus: Corpus) -> Tokenizer:
         """Makes the workdir this config's, and its tokenizer; both are kept when it goes on.

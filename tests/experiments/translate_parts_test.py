@@ -19,7 +19,7 @@ from experiments.command_line import load
 from experiments.overrides import UsageError, fields
 from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
 from experiments.translate.corpora import Aligned, Multi30k, Phrases, TabSeparated, TwoFiles
-from experiments.translate.quality import one_line, quality
+from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
 from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
 
@@ -69,6 +69,7 @@ def test_an_unknown_variant_is_refused_with_those_there_are(name):
         (lambda: Multi30k(pair="en-zh").load(), "en-zh"),
         (lambda: Phrases(pair="en-xx").load(), "en-xx"),
         (lambda: Decoding(beam=0).options, "size >= 1"),
+        (lambda: Decoding(beam=2000).options, "decode.beam of at most 1000, got 2000"),
         (lambda: Model(heads=0).build(9, 0), "model.heads of at least 1, got 0"),
         (lambda: Model(width=-8).build(9, 0), "model.width of at least 1, got -8"),
         (lambda: Model(hidden=0).build(9, 0), "model.hidden of at least 1"),
@@ -114,6 +115,20 @@ def test_chinese_is_scored_by_characters_and_the_signature_says_so():
     assert french.exact == 50
 
 
+def test_two_systems_are_compared_by_pairs_and_a_difference_that_is_large_is_no_chance():
+    references = [f"the {a} saw a {b} in the park" for a in "abcdefgh" for b in "klmnopqr"]
+    worse = [
+        line.replace("saw a", "saw the") if i % 2 else line for i, line in enumerate(references)
+    ]
+    far, near = (chances(references, other, references, "en") for other in (worse, references))
+    assert max(far.values()) < 0.01
+    assert set(near.values()) == {1.0}
+    assert quality(worse, references, "en").interval["bleu"] > 0
+    lengths = [x.bleu for x in by_length([3, 9] * 32, worse, references, "en")]
+    assert lengths[0] == pytest.approx(100)
+    assert lengths[1] < 90
+
+
 def test_a_translation_is_one_line_whatever_the_model_writes():
     odd = "a\nb\r\nc\x0bd\x0ce\x85f\u2028g\u2029h"
     assert one_line(odd) == "a b c d e f g h"
@@ -151,7 +166,7 @@ def test_output_goes_through_links_and_pipes_and_where_it_cannot_go_is_said_at_o
     assert os.read(reader, 9) == b"new"
     os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
-    for nowhere in (tmp_path, tmp_path / "none" / "file"):
+    for nowhere in (tmp_path, tmp_path / "none" / "file", Path("/proc/sys/file")):
         with (
             pytest.raises(OSError, match=re.escape(str(nowhere.parent))) as refused,
             writing(nowhere),
@@ -165,6 +180,8 @@ def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
     found = quality(["a"], ["b"], "en")
     result = Result(
         scores={"Transformer": found, "nearest neighbour": found},
+        chances={"runs/[other]": {"bleu": 0.25, "chrf": 0.5, "ter": 1.0}},
+        by_length={},
         exact_counts=exact,
         step=1234,
         parameters=1_400_000,
@@ -174,7 +191,7 @@ def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
         decoding=dataclasses.asdict(Decoding()),
         samples=[Sample("[bold]a[/bold]", "b", "c :smile:" + " long" * 40)],
     )
-    console = Console(file=io.StringIO(), width=60, highlight=False)
+    console = Console(file=io.StringIO(), width=80, highlight=False)
     show(result, [Path("runs", "a very long name" * 5)], console)
     text = console.file.getvalue()
     assert ("exact match" in text) is exact
@@ -182,14 +199,16 @@ def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
     assert "c :smile:" + " long" * 40 in text
     assert "a very long name" * 5 in text
     assert found.bleu_signature in text
+    assert "runs/[other]: p of BLEU 0.250, chrF 0.500, TER 1.000" in text
     assert "1,400,000 parameters, step 1,234, beam 4" in text
 
 
 def test_a_setting_that_was_refused_does_not_bind_the_workdir_and_a_checkpoint_does(tmp_path):
     pairs, none = Pairs(["one cat"] * 4, ["un gat"] * 4), Pairs([], [])
     corpus, workdir = Corpus(pairs, none, none), Workdir(tmp_path)
-    with pytest.raises(ValueError, match="vocabulary of 10 entries"):
-        workdir.begin(Config(vocabulary=10), corpus)
+    for size in (-1, 260, 262):
+        with pytest.raises(ValueError, match=rf"vocabulary of {size} entries.*(each|Increase)"):
+            workdir.begin(Config(vocabulary=size), corpus)
     assert len(workdir.begin(Config(vocabulary=272), corpus)) == 272
     assert len(workdir.begin(Config(vocabulary=273), corpus)) == 273
     assert json.loads(workdir.config.read_text())["vocabulary"] == 273

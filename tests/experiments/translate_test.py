@@ -1,13 +1,10 @@
 """The translation experiment through its command line, in this process."""
 
-import contextlib
-import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import pytest
@@ -16,39 +13,10 @@ from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.diagnostics import plots
 from attn_jax.train import enable_compilation_cache
 from experiments.command_line import parse
-from experiments.translate.__main__ import EXPERIMENT, main
+from experiments.translate.__main__ import EXPERIMENT
 from experiments.translate.system import System
 from experiments.translate.training import batches_of
-
-WORDS = {"one": "un", "two": "dos", "red": "rot", "tan": "ros", "cat": "gat", "dog": "can"}
-SENTENCES = [
-    (f"{n} {a} {c}", f"{WORDS[n]} {WORDS[c]} {WORDS[a]}")
-    for n in ("one", "two")
-    for a in ("red", "tan")
-    for c in ("cat", "dog")
-]
-SMALL = [
-    "--config.vocabulary=300",
-    "--config.model.width=8",
-    "--config.model.hidden=8",
-    "--config.model.heads=2",
-    "--config.model.encoder_layers=1",
-    "--config.model.decoder_layers=1",
-    "--config.batches.buckets=1",
-    "--config.batches.longest=8",
-    "--config.batches.tokens=64",
-    "--config.decode.longest=8",
-    "--config.decode.tokens=64",
-    "--config.train.steps=4",
-    "--config.train.evaluate_every=2",
-    "--config.train.log_every=2",
-]
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
+from tests.experiments.tiny_translation import arguments, refused, run, write_corpus
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,31 +30,7 @@ def compiled_once(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("corpus")
-    for side, name in enumerate(("en", "fr")):
-        for split, part in (("train", SENTENCES), ("test", SENTENCES[:5])):
-            text = "".join(f"{pair[side]}\n" for pair in part)
-            (path / f"{split}.{name}").write_text(text, encoding="utf-8")
-    return path
-
-
-def arguments(corpus: Path, workdir: Path, *more: str) -> list[str]:
-    files = [
-        f"--config.data.{split}.{side}={corpus}/{file}.{name}"
-        for split, file in (("train", "train"), ("validation", "test"), ("test", "test"))
-        for side, name in (("source", "en"), ("target", "fr"))
-    ]
-    config = Path(__file__).parents[2] / "configs/translate/files.py"
-    return [f"--config={config}", *files, *SMALL, f"--workdir={workdir}", *more]
-
-
-def run(corpus: Path, workdir: Path, *more: str) -> Said:
-    with (
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        contextlib.redirect_stderr(io.StringIO()) as err,
-    ):
-        code = main(arguments(corpus, workdir, *more))
-    return Said(code, out.getvalue(), err.getvalue())
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -201,13 +145,6 @@ def test_pictures_are_of_the_chosen_words_and_of_real_tokens_only(trained, corpu
         assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
         assert queries[-1] == keys[-1] == "</s>"
         assert "".join(keys[:-1]).replace("▁", " ").strip() == sample["source"]
-
-
-def refused(said: Said, *parts: str) -> None:
-    assert (said.code, said.out) == (2, "")
-    assert said.err.count("\n") == 1
-    for part in parts:
-        assert part in said.err
 
 
 def test_a_workdir_made_by_another_config_is_refused_with_the_difference(trained, corpus):

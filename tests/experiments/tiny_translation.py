@@ -1,0 +1,73 @@
+"""A translation run of a few sentences and a few parameters, through its command line."""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.translate.__main__ import main
+
+WORDS = {"one": "un", "two": "dos", "red": "rot", "tan": "ros", "cat": "gat", "dog": "can"}
+SENTENCES = [
+    (f"{n} {a} {c}", f"{WORDS[n]} {WORDS[c]} {WORDS[a]}")
+    for n in ("one", "two")
+    for a in ("red", "tan")
+    for c in ("cat", "dog")
+]
+SMALL = [
+    "--config.vocabulary=300",
+    "--config.model.width=8",
+    "--config.model.hidden=8",
+    "--config.model.heads=2",
+    "--config.model.encoder_layers=1",
+    "--config.model.decoder_layers=1",
+    "--config.batches.buckets=1",
+    "--config.batches.longest=8",
+    "--config.batches.tokens=64",
+    "--config.decode.longest=8",
+    "--config.decode.tokens=64",
+    "--config.train.steps=4",
+    "--config.train.evaluate_every=2",
+    "--config.train.log_every=2",
+]
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def write_corpus(path: Path) -> Path:
+    """Eight pairs to train on, five of them to test on."""
+    for side, name in enumerate(("en", "fr")):
+        for split, part in (("train", SENTENCES), ("test", SENTENCES[:5])):
+            text = "".join(f"{pair[side]}\n" for pair in part)
+            (path / f"{split}.{name}").write_text(text, encoding="utf-8")
+    return path
+
+
+def arguments(corpus: Path, workdir: Path, *more: str) -> list[str]:
+    files = [
+        f"--config.data.{split}.{side}={corpus}/{file}.{name}"
+        for split, file in (("train", "train"), ("validation", "test"), ("test", "test"))
+        for side, name in (("source", "en"), ("target", "fr"))
+    ]
+    config = Path(__file__).parents[2] / "configs/translate/files.py"
+    return [f"--config={config}", *files, *SMALL, f"--workdir={workdir}", *more]
+
+
+def run(corpus: Path, workdir: Path, *more: str) -> Said:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        code = main(arguments(corpus, workdir, *more))
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def refused(said: Said, *parts: str) -> None:
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    for part in parts:
+        assert part in said.err
