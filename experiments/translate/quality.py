@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
@@ -54,13 +55,17 @@ def quality(hypotheses: Sequence[str], references: Sequence[str], language: str)
     (100, 100, 0, 100)
     """
     metrics = _metrics(language)
-    _, found = PairedTest([("", hypotheses)], metrics, [references], "bs")()
-    results = {name: found[key][0] for key, name in NAMES.items()}
+    found = _tested([("this", hypotheses)], references, metrics)
+    signatures = {NAMES[key]: str(metric.get_signature()) for key, metric in metrics.items()}
     return Quality(
-        **{name: result.score for name, result in results.items()},
+        bleu=found["bleu"][0].score,
+        chrf=found["chrf"][0].score,
+        ter=found["ter"][0].score,
         exact=_exact(hypotheses, references),
-        interval={name: float(result.ci) for name, result in results.items()},
-        **{f"{NAMES[key]}_signature": str(m.get_signature()) for key, m in metrics.items()},
+        interval={name: float(results[0].ci) for name, results in found.items()},
+        bleu_signature=signatures["bleu"],
+        chrf_signature=signatures["chrf"],
+        ter_signature=signatures["ter"],
     )
 
 
@@ -93,8 +98,8 @@ def chances(
     if list(hypotheses) == list(others):  # of no difference at all sacrebleu says 0.001
         return dict.fromkeys(NAMES.values(), 1.0)
     systems = [("other", others), ("this", hypotheses)]
-    _, found = PairedTest(systems, _metrics(language), [references], "bs")()
-    return {name: float(found[key][1].p_value) for key, name in NAMES.items()}
+    found = _tested(systems, references, _metrics(language))
+    return {name: float(results[1].p_value) for name, results in found.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +153,16 @@ def _metrics(language: str) -> dict[str, Metric]:
     chinese = language == "zh"
     bleu = BLEU(tokenize="zh" if chinese else "13a")
     return {"BLEU": bleu, "chrF2": CHRF(), "TER": TER(chinese, asian_support=chinese)}
+
+
+def _tested(
+    systems: list[tuple[str, Sequence[str]]],
+    references: Sequence[str],
+    metrics: Mapping[str, Metric],
+) -> dict[str, list[Any]]:
+    """sacrebleu's results of bootstrapping, by our names of the metrics, one for each system."""
+    _, found = PairedTest(systems, metrics, [references], "bs")()
+    return {name: list(found[key]) for key, name in NAMES.items()}
 
 
 def _exact(hypotheses: Sequence[str], references: Sequence[str]) -> float:
