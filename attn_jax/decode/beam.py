@@ -28,13 +28,13 @@ class Beam:
 
     Args:
       size: how many hypotheses of a row are alive at a time.
-      length_penalty: alpha; 0 ranks by log-probability alone, more favours longer sequences.
+      length_penalty: α; 0 ranks by log-probability alone, more favours longer sequences.
       best: how many finished hypotheses are returned, best first; the n of an n-best list.
 
     Raises:
-      ValueError: if a number is out of its range.
+      ValueError: a number is out of its range.
 
-    References: Wu et al. (2016), equation 14.
+    Reference: Wu et al. (2016), equation 14.
     """
 
     size: int = 4
@@ -77,6 +77,9 @@ def beam(
 
     Returns:
       `best` hypotheses a row, scores descending.
+
+    Raises:
+      ValueError: as for :func:`greedy`.
     """
     limits = checked_limits(limits, length)
     rows, k, n = limits.shape[0], options.size, options.best

@@ -97,7 +97,7 @@ class Cache(Value):
         return self.layers[0].length
 
     def select(self, parents: Array) -> Self:
-        """The cache of hypotheses that continue `parents`, `b k`: row j continues parents[j]."""
+        """The cache of hypotheses that continue `parents`, `b k`: number j of a row its parents[j]."""
 
         def reorder(x: Array) -> Array:
             return jnp.take_along_axis(x, parents[..., None, None, None], axis=1)

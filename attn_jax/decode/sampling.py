@@ -31,9 +31,9 @@ class Sample:
         always; None draws from all.
 
     Raises:
-      ValueError: if a number is out of its range.
+      ValueError: a number is out of its range.
 
-    References: Fan et al. (2018) for top k; Holtzman et al. (2020) for top p.
+    References: top k: Fan et al. (2018); top p: Holtzman et al. (2020).
     """
 
     temperature: float = 1.0
@@ -54,7 +54,7 @@ class Sample:
 def greedy(
     step: Step, cache: Any, limits: Array, *, length: int, specials: Specials = SPECIALS
 ) -> Hypotheses:
-    """Takes the most probable token at each step.
+    r"""Takes the most probable token at each step, :math:`y_t = \arg\max_i z_{ti}`.
 
     Args:
       step: one decoding step; see the module.
@@ -66,6 +66,10 @@ def greedy(
 
     Returns:
       One hypothesis a row; its score is its log-probability.
+
+    Raises:
+      ValueError: the limits are not one integer a row, `length` is below 1, or `step` does not
+        return logits `b k v`.
     """
 
     def choose(logits: Array, t: Array) -> Array:
@@ -85,16 +89,21 @@ def sample(
     length: int,
     specials: Specials = SPECIALS,
 ) -> Hypotheses:
-    """Draws `size` sequences of each row from the model's distribution, as `options` shape it.
+    r"""Draws `size` sequences of each row, each token from :math:`\mathrm{softmax}(z_t / \tau)`.
+
+    The softmax is over the tokens that top k and top p leave.
 
     Args:
       step, cache, limits, length, specials: as for :func:`greedy`, with `size` hypotheses of a row.
       rngs: `b` typed keys, one a row, so that a row's draws are its own.
-      options: temperature, top k and top p.
+      options: the temperature τ, top k and top p.
       size: how many sequences of each row.
 
     Returns:
       `size` hypotheses a row, in no order; scores are log-probabilities under the model as it is.
+
+    Raises:
+      ValueError: as for :func:`greedy`.
     """
 
     def draw(logits: Array, t: Array) -> Array:

@@ -22,7 +22,7 @@ class Scores(NamedTuple):
 
     @property
     def perplexity(self) -> Array:
-        """exp(−total / lengths) for each row, `b`; 1 for a row without tokens."""
+        """Per token, exp(−total / lengths), for each row, `b`; 1 for a row without tokens."""
         return jnp.exp(-self.total / jnp.maximum(self.lengths, 1))
 
 
@@ -32,10 +32,13 @@ def score(logits: Array, labels: Array, *, pad: int = 0) -> Scores:
     Args:
       logits: `b t v`, any float type; position t predicts `labels[:, t]`.
       labels: `b t` integers, padded with `pad`.
-      pad: the id that does not lengths.
+      pad: the id of labels that do not count.
+
+    Returns:
+      Scores of each token and of each row.
 
     Raises:
-      ValueError: if the shapes do not fit.
+      ValueError: the shapes do not fit.
 
     >>> z = jnp.log(jnp.array([[[0.1, 0.2, 0.7], [0.1, 0.8, 0.1]]]))
     >>> found = score(z, jnp.array([[2, 0]]))

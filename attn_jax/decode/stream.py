@@ -28,7 +28,7 @@ class Shapes:
         them evenly.
 
     Raises:
-      ValueError: if a number is not positive.
+      ValueError: a number is not positive.
 
     >>> [(w, Shapes(tokens=512).rows(w)) for w in map(Shapes().width, (3, 9, 13, 30, 200))]
     [(8, 64), (12, 42), (16, 32), (32, 16), (256, 2)]
@@ -95,6 +95,9 @@ def stream(
 
     Yields:
       One answer for each source, in order.
+
+    Raises:
+      ValueError: `chunk` is below 1.
     """
     if chunk < 1:
         raise ValueError(f"expected chunk >= 1, got {chunk}")

@@ -25,7 +25,7 @@ class TargetLength:
       longest: and never more than this.
 
     Raises:
-      ValueError: if a number is out of its range.
+      ValueError: a number is out of its range.
 
     >>> TargetLength(2.0, 10, 100).limits(jnp.array([[5, 6, 2, 0], [0, 0, 0, 0]])).tolist()
     [16, 1]

@@ -169,7 +169,7 @@ class global_tokens(Mask):
       keys: `*b s`, booleans: keys that every query looks at; None for none.
 
     Shapes:
-      entries: `*b 1 t s`.
+      entries: `*b 1 t s`; `*b 1 t 1` of queries alone, `*b 1 1 s` of keys alone.
 
     Reference: Beltagy, Peters and Cohan (2020), section 3.1 (global attention).
 

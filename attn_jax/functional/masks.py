@@ -41,7 +41,7 @@ class everything(Mask):
     """Every query may look at every key; the unit of ``&``.
 
     Shapes:
-      entries: `t s`, all True.
+      entries: `1 1`, True.
 
     >>> everything() & causal()
     causal()

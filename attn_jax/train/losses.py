@@ -28,7 +28,7 @@ def cross_entropy(
     Args:
       logits: `*b t v`, any float; computed in float32 (float64 stays float64).
       labels: `*b t`, integers in [0, v); 0 is padding and counts for nothing.
-      smoothing: epsilon in [0, 1), a Python number.
+      smoothing: ε in [0, 1), a Python number.
 
     Returns:
       Scalars: `loss`, `nll` (the same without smoothing), `count` (real tokens), `correct` (real

@@ -15,14 +15,16 @@ _NEVER_DECAYED = re.compile(r"bias|norm|embed", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """A gradient transformation whose last act is to multiply by minus the learning rate.
+    r"""A gradient transformation whose last act is to multiply by minus the learning rate.
+
+    .. math:: \theta_n = \theta_{n-1} - \eta_n u_n
 
     It has Optax's `init` and `update`, and goes wherever Optax wants a `GradientTransformation`
     by its methods.
 
     Attributes:
-      direction: what comes before the learning rate; moments, decay, clipping.
-      schedule: the learning rate, a function of the number of updates made so far.
+      direction: u, what comes before the learning rate; moments, decay, clipping.
+      schedule: η, the learning rate, a function of the number of updates made so far.
 
     >>> optimizer = Optimizer(optax.identity(), lambda count: 0.1)
     >>> state = optimizer.init(jnp.ones(2))
@@ -62,14 +64,18 @@ def adamw(
     decay: float = 0.0,
     clip: float | None = None,
 ) -> Optimizer:
-    """Adam with decoupled weight decay; the defaults are those of the Transformer paper.
+    r"""Adam with decoupled weight decay; the defaults are those of the Transformer paper.
+
+    .. math:: u = \hat m / (\sqrt{\hat v} + \varepsilon) + \lambda \theta
+
+    The running means m of the gradient and v of its square are corrected for starting at 0.
 
     Args:
       schedule: the learning rate; it multiplies the decay too.
-      b1: decay rate of the gradient's mean.
-      b2: decay rate of the gradient's square.
-      epsilon: added to the root of the square.
-      decay: weight decay, of the parameters that `decays` picks.
+      b1: decay rate of m.
+      b2: decay rate of v.
+      epsilon: ε, added to the root.
+      decay: λ, weight decay, of the parameters that `decays` picks.
       clip: largest global norm of the gradient; None leaves it.
 
     Raises:
@@ -92,16 +98,22 @@ def lion(
     decay: float = 0.0,
     clip: float | None = None,
 ) -> Optimizer:
-    """Lion: the sign of an interpolated momentum; wants a rate about ten times below Adam's.
+    r"""Lion: the sign of an interpolated momentum; wants a rate about ten times below Adam's.
+
+    .. math:: u = \mathrm{sign}(\beta_1 m + (1 - \beta_1) g) + \lambda \theta, \quad
+              m \leftarrow \beta_2 m + (1 - \beta_2) g
 
     Args:
       schedule: the learning rate; it multiplies the decay too.
       b1: the momentum's share in the direction.
       b2: decay rate of the momentum.
-      decay: weight decay, of the parameters that `decays` picks.
+      decay: λ, weight decay, of the parameters that `decays` picks.
       clip: largest global norm of the gradient; None leaves it.
 
-    References: Chen et al. (2023), algorithm 2.
+    Raises:
+      ValueError: a number is out of its range.
+
+    Reference: Chen et al. (2023), algorithm 2.
     """
     _check_rates(b1=b1, b2=b2)
     return _optimizer(optax.scale_by_lion(b1, b2), schedule, decay, clip)
@@ -114,16 +126,24 @@ def adafactor(
     decay: float = 0.0,
     clip: float | None = None,
 ) -> Optimizer:
-    """Adafactor: second moments of matrices kept as an outer product of row and column means.
+    r"""Adafactor: second moments of matrices kept as an outer product of row and column means.
+
+    .. math:: u = \mathrm{rms}(\theta)\, \mathrm{clip}(g / \sqrt{\hat v}) + \lambda \theta, \quad
+              \hat v_{ij} = r_i c_j / \bar r
+
+    The running means r and c of the squared gradient are over the columns and over the rows.
 
     Args:
       schedule: the learning rate, relative to each parameter's root mean square.
       smallest_factored: matrices with a side below this keep full second moments.
-      decay: weight decay, of the parameters that `decays` picks.
+      decay: λ, weight decay, of the parameters that `decays` picks.
       clip: largest global norm of the gradient; None leaves it (updates are clipped by block
         to a root mean square of 1 in any case).
 
-    References: Shazeer and Stern (2018), algorithm 4.
+    Raises:
+      ValueError: a number is out of its range.
+
+    Reference: Shazeer and Stern (2018), algorithm 4.
     """
     direction = optax.chain(
         optax.scale_by_factored_rms(min_dim_size_to_factor=smallest_factored),
