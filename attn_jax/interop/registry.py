@@ -1,0 +1,59 @@
+"""The published architectures that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_jax.interop import bert, gpt2, roberta
+from attn_jax.interop.architecture import Architecture
+
+ARCHITECTURES: tuple[Architecture, ...] = (
+    bert.ARCHITECTURE,
+    roberta.ARCHITECTURE,
+    gpt2.ARCHITECTURE,
+)
+
+
+def find(
+    config: Mapping[str, Any], wanted: str | None, directory: Path
+) -> tuple[Architecture, str]:
+    """The architecture and the class that a config.json names.
+
+    Args:
+      config: what it says.
+      wanted: a class to take instead of the one it names.
+      directory: for the error.
+
+    Raises:
+      ValueError: it is not known; all that are, are named.
+    """
+    named = [wanted] if wanted is not None else config.get("architectures") or []
+    for architecture in ARCHITECTURES:
+        for name in named:
+            if name in architecture.classes and config.get("model_type") == architecture.name:
+                return architecture, name
+    known = ", ".join(name for a in ARCHITECTURES for name in a.classes)
+    raise ValueError(
+        f"{directory}: unknown architecture: model_type {config.get('model_type')!r} with "
+        f"architectures {named!r}; known are {known}"
+    )
+
+
+def find_model(model: Any) -> tuple[Architecture, str]:
+    """The architecture and the class that a model of ours is published as.
+
+    Raises:
+      ValueError: there is none.
+    """
+    for architecture in ARCHITECTURES:
+        if type(model) is architecture.model:
+            name = architecture.class_of(model.config)
+            if name is not None:
+                return architecture, name
+    known = ", ".join(sorted({a.model.__name__ for a in ARCHITECTURES}))
+    raise ValueError(
+        f"no published architecture for {type(model).__name__}"
+        f"{f' with {model.config}' if hasattr(model, 'config') else ''}; there is one for {known}"
+    )

@@ -1,0 +1,235 @@
+"""BERT and RoBERTa: a stack of blocks that see both ways, and the heads that are put on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, Self
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.functional.dropout import Dropout
+from attn_jax.functional.mask import Mask
+from attn_jax.functional.masks import everything
+from attn_jax.functional.rule import Rule
+from attn_jax.modules.blocks import ACTIVATIONS, BlockOptions, EncoderBlock
+from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
+
+Array = jax.Array
+Head = Literal["masked_language_model", "sequence_classification", "token_classification"]
+
+
+def _blocks(width: int, heads: int, epsilon: float = 1e-12) -> BlockOptions:
+    return BlockOptions(
+        width=width,
+        hidden=4 * width,
+        heads=heads,
+        activation="gelu",
+        epsilon=epsilon,
+        attention_dropout=0.1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT; the defaults are its base model.
+
+    Args:
+      vocabulary: v.
+      positions: how many positions have an embedding.
+      segments: how many segments have one.
+      layers: how many blocks.
+      blocks: what the blocks are made of.
+      padding: None: positions are 0, 1, …. An id: RoBERTa's, padding + 1, … over the tokens that are
+        not this id, which itself has the position `padding`.
+      head: what a call returns; None for the states.
+      labels: l, of a classification.
+      tied: whether the embedding's table gives the logits of a masked language model.
+    """
+
+    vocabulary: int = 30_522
+    positions: int = 512
+    segments: int = 2
+    layers: int = 12
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    padding: int | None = None
+    head: Head | None = None
+    labels: int = 2
+    tied: bool = True
+
+
+class Bert(nnx.Module):
+    """An encoder of tokens with learned positions and segments, normalised after each sublayer.
+
+    Args:
+      config: the sizes and the head.
+      rule: the mechanism of all attention.
+      rngs: where the initial parameters come from.
+
+    Reference: Devlin et al. (2019); Liu et al. (2019) for RoBERTa.
+
+    >>> blocks = BlockOptions(width=8, hidden=16, heads=2, activation="gelu")
+    >>> model = Bert(BertConfig(11, 6, 2, 1, blocks), rngs=nnx.Rngs(0))
+    >>> states = model(jnp.array([[5, 6, 2]]))
+    >>> states.shape, model.pooled(states).shape
+    ((1, 3, 8), (1, 8))
+    """
+
+    def __init__(
+        self,
+        config: BertConfig = BertConfig(),
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        blocks = config.blocks
+        self.config = config
+        self.embedding = TokenEmbedding(config.vocabulary, blocks.width, scaled=False, rngs=rngs)
+        self.positions = nnx.data(LearnedEmbedding(config.positions, blocks.width, rngs=rngs))
+        self.segments = LearnedEmbedding(config.segments, blocks.width, rngs=rngs)
+        self.norm = blocks.layer_norm(rngs)
+        self.layers = nnx.List(
+            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.layers)
+        )
+        self.set_head(config.head, labels=config.labels, rngs=rngs)
+
+    @classmethod
+    def base(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """BERT of 110 million parameters; ``nnx.eval_shape(Bert.base)`` allocates none of them."""
+        return cls(BertConfig(head=head), rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """BERT of 335 million parameters."""
+        config = BertConfig(layers=24, blocks=_blocks(1024, 16), head=head)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def roberta_base(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """RoBERTa of 125 million parameters."""
+        config = BertConfig(50_265, 514, 1, 12, _blocks(768, 12, 1e-5), padding=1, head=head)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def roberta_large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """RoBERTa of 355 million parameters."""
+        config = BertConfig(50_265, 514, 1, 24, _blocks(1024, 16, 1e-5), padding=1, head=head)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    def set_head(self, head: Head | None, *, labels: int = 2, rngs: nnx.Rngs) -> None:
+        """Puts a new head in the place of the present one; a pooler that is there is kept."""
+        self.config = dataclasses.replace(self.config, head=head, labels=labels)
+        width = self.config.blocks.width
+        if head in (None, "sequence_classification"):
+            self.pooler = getattr(self, "pooler", None) or nnx.Linear(width, width, rngs=rngs)
+        elif hasattr(self, "pooler"):
+            del self.pooler
+        if head is not None:
+            made = MaskedLanguageModel if head == "masked_language_model" else Classification
+            self.head = made(self.config, rngs=rngs)
+        elif hasattr(self, "head"):
+            del self.head
+
+    def __call__(
+        self,
+        ids: Array,
+        segments: Array | None = None,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        rng: Array | None = None,
+    ) -> Array:
+        """What the head says; the states where there is none.
+
+        Args:
+          ids: `b t`, integers.
+          segments: `b t`, integers; all 0 where None.
+          mask: joins the rule's, as ``masks.valid(ids != padding)``.
+          rng: a key, or one per row, `b`, to train with dropout; None for none.
+
+        Returns:
+          Without a head the states, `b t m`; logits `b t v` of a masked language model, `b l` of
+          sequence classification, `b t l` of token classification.
+        """
+        x = self.hidden_states(ids, segments, mask=mask, rng=rng)[-1]
+        if self.config.head is None:
+            return x
+        if self.config.head == "masked_language_model":
+            return self.head(x, self.embedding)
+        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng).at(-1)
+        if self.config.head == "token_classification":
+            return self.head(x, noise)
+        return self.head(self.pooled(x)[..., None, :], noise)[..., 0, :]
+
+    def hidden_states(
+        self,
+        ids: Array,
+        segments: Array | None = None,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        rng: Array | None = None,
+    ) -> tuple[Array, ...]:
+        """What each block is given, and what the last one gives: layers + 1 times `b t m`."""
+        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
+        x = self._embed(ids, jnp.zeros_like(ids) if segments is None else segments)
+        states = [x if noise is None else noise.at(0).on_features(x)]
+        for i, layer in enumerate(self.layers, start=1):
+            states.append(layer(states[-1], mask=mask, noise=noise and noise.at(i)))
+        return tuple(states)
+
+    def attention_maps(
+        self,
+        ids: Array,
+        segments: Array | None = None,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+    ) -> tuple[Array, ...]:
+        """Where each layer looks, `b h t t` each; without dropout."""
+        states = self.hidden_states(ids, segments, mask=mask)
+        return tuple(layer.weights(x, mask=mask) for layer, x in zip(self.layers, states))
+
+    def pooled(self, states: Array) -> Array:
+        """The first token's last state `b t m`, through a layer of tanh: `b m`."""
+        return jnp.tanh(self.pooler(states[..., 0, :]))
+
+    def _embed(self, ids: Array, segments: Array) -> Array:
+        x, padding = self.embedding(ids) + self.segments(segments), self.config.padding
+        if self.positions is not None:  # else the rule says where tokens stand
+            longest = self.positions.size - (0 if padding is None else padding + 1)
+            if ids.shape[-1] > longest:
+                raise ValueError(f"{ids.shape[-1]} tokens, but the model has {longest} positions")
+            real = ids != padding
+            x = x + self.positions(
+                jnp.arange(ids.shape[-1])
+                if padding is None
+                else padding + real * jnp.cumsum(real, axis=-1)
+            )
+        return self.norm(x)
+
+
+class MaskedLanguageModel(nnx.Module):
+    """States `b t m` to logits `b t v` of the tokens that were masked."""
+
+    def __init__(self, config: BertConfig, *, rngs: nnx.Rngs) -> None:
+        width = config.blocks.width
+        self.dense = nnx.Linear(width, width, rngs=rngs)
+        self.activation = config.blocks.activation
+        self.norm = config.blocks.layer_norm(rngs)
+        if config.tied:
+            self.bias = nnx.Param(jnp.zeros(config.vocabulary))
+        else:
+            self.decoder = nnx.Linear(width, config.vocabulary, rngs=rngs)
+
+    def __call__(self, x: Array, embedding: TokenEmbedding) -> Array:
+        x = self.norm(ACTIVATIONS[self.activation](self.dense(x)))
+        return self.decoder(x) if hasattr(self, "decoder") else embedding.logits(x) + self.bias[...]
+
+
+class Classification(nnx.Module):
+    """States `… t m`, after dropout, to logits `… t l`."""
+
+    def __init__(self, config: BertConfig, *, rngs: nnx.Rngs) -> None:
+        self.linear = nnx.Linear(config.blocks.width, config.labels, rngs=rngs)
+
+    def __call__(self, x: Array, noise: Dropout | None = None) -> Array:
+        return self.linear(x if noise is None else noise.on_features(x))

@@ -1,0 +1,192 @@
+"""GPT-2: a stack of causal blocks, normalised first, that says which token follows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.functional.dropout import Dropout
+from attn_jax.functional.mask import Mask
+from attn_jax.functional.masks import causal, everything
+from attn_jax.functional.rule import Rule
+from attn_jax.modules.blocks import BlockOptions, EncoderBlock
+from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
+
+Array = jax.Array
+
+
+def _blocks(width: int, heads: int) -> BlockOptions:
+    return BlockOptions(
+        width=width,
+        hidden=4 * width,
+        heads=heads,
+        norm="pre",
+        activation="gelu_tanh",
+        epsilon=1e-5,
+        attention_dropout=0.1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class GPTConfig:
+    """The sizes of a GPT; the defaults are the smallest published one.
+
+    Args:
+      vocabulary: v.
+      positions: how many positions have an embedding: the longest sequence.
+      layers: how many blocks.
+      blocks: what the blocks are made of.
+      tied: whether the embedding's table gives the logits too.
+    """
+
+    vocabulary: int = 50_257
+    positions: int = 1024
+    layers: int = 12
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    tied: bool = True
+
+
+class GPT(nnx.Module):
+    """A decoder-only language model with learned positions.
+
+    It is the encoder of :class:`attn_jax.models.Bert` with a causal rule, normalisation before each
+    sublayer and once more at the end, and no segments.
+
+    Args:
+      config: the sizes.
+      rule: the mechanism of all attention; a causal mask joins it.
+      rngs: where the initial parameters come from.
+
+    Reference: Radford et al. (2019).
+
+    >>> blocks = BlockOptions(width=8, hidden=16, heads=2, norm="pre")
+    >>> model = GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
+    >>> model(jnp.array([[5, 6, 2]])).shape, model.layers[0].self_attention.rule
+    ((1, 3, 11), Rule(mask=causal()))
+    """
+
+    def __init__(
+        self,
+        config: GPTConfig = GPTConfig(),
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        blocks = config.blocks
+        self.config = config
+        self.embedding = TokenEmbedding(config.vocabulary, blocks.width, scaled=False, rngs=rngs)
+        self.positions = nnx.data(LearnedEmbedding(config.positions, blocks.width, rngs=rngs))
+        self.layers = nnx.List(
+            EncoderBlock(blocks, rule=rule & causal(), rngs=rngs) for _ in range(config.layers)
+        )
+        self.norm = blocks.layer_norm(rngs)
+        if not config.tied:
+            self.output = TokenEmbedding(config.vocabulary, blocks.width, rngs=rngs)
+
+    @classmethod
+    def small(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 124 million parameters; ``nnx.eval_shape(GPT.small)`` allocates none of them."""
+        return cls._of(12, 768, 12, rngs)
+
+    @classmethod
+    def medium(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 355 million parameters."""
+        return cls._of(24, 1024, 16, rngs)
+
+    @classmethod
+    def large(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 774 million parameters."""
+        return cls._of(36, 1280, 20, rngs)
+
+    @classmethod
+    def xl(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 1,558 million parameters."""
+        return cls._of(48, 1600, 25, rngs)
+
+    @classmethod
+    def _of(cls, layers: int, width: int, heads: int, rngs: nnx.Rngs | None) -> Self:
+        config = GPTConfig(layers=layers, blocks=_blocks(width, heads))
+        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)
+
+    def __call__(
+        self,
+        ids: Array,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        positions: Array | None = None,
+        rng: Array | None = None,
+    ) -> Array:
+        """Logits of the token that follows each.
+
+        Args:
+          ids: `b t`, integers.
+          mask: joins the rule's, as ``masks.valid(ids != padding)``.
+          positions: `t` or `b t`, which position's embedding each token gets; 0, 1, … where None.
+          rng: a key, or one per row, `b`, to train with dropout; None for none.
+
+        Returns:
+          `b t v`, float32 or wider.
+        """
+        return self._logits(self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1])
+
+    def hidden_states(
+        self,
+        ids: Array,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        positions: Array | None = None,
+        rng: Array | None = None,
+    ) -> tuple[Array, ...]:
+        """What each block is given, and what the logits are made of: layers + 1 times `b t m`."""
+        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
+        x = self._embed(ids, jnp.arange(ids.shape[-1]) if positions is None else positions)
+        x, states = x if noise is None else noise.at(0).on_features(x), []
+        for i, layer in enumerate(self.layers, start=1):
+            states.append(x)
+            x = layer(x, mask=mask, noise=noise and noise.at(i))
+        return (*states, self.norm(x))
+
+    def attention_maps(
+        self,
+        ids: Array,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        positions: Array | None = None,
+    ) -> tuple[Array, ...]:
+        """Where each layer looks, `b h t t` each; without dropout."""
+        states = self.hidden_states(ids, mask=mask, positions=positions)
+        return tuple(layer.weights(x, mask=mask) for layer, x in zip(self.layers, states))
+
+    def step(self, tokens: Array, cache: Any) -> tuple[Array, Any]:
+        """Logits of the token that follows, for k hypotheses of each of b rows.
+
+        Args:
+          tokens: `b k`, the newest token of each hypothesis, or `b k t`, several.
+          cache: all before it, an ``attn_jax.decode.cache.Continuation``.
+
+        Returns:
+          `b k v`, after the last token, float32 or wider; and the longer cache.
+        """
+        ids = tokens[..., None] if tokens.ndim == 2 else tokens
+        x, layers = self._embed(ids, cache.positions(ids.shape[-1])), []
+        for block, layer in zip(self.layers, cache.layers, strict=True):
+            x, layer = block.step(x, layer, mask=cache.mask)
+            layers.append(layer)
+        return self._logits(self.norm(x[..., -1, :])), cache.replace(layers=tuple(layers))
+
+    def _embed(self, ids: Array, positions: Array) -> Array:
+        x = self.embedding(ids)
+        if self.positions is None:  # a model whose rule says where tokens stand
+            return x
+        if ids.shape[-1] > self.positions.size:
+            raise ValueError(
+                f"{ids.shape[-1]} tokens, but the model has {self.positions.size} positions"
+            )
+        return x + self.positions(positions)
+
+    def _logits(self, x: Array) -> Array:
+        return (self.embedding if self.config.tied else self.output).logits(x)
