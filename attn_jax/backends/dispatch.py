@@ -108,7 +108,7 @@ def attention_weights(
     rule: Rule = Rule(),  # noqa: B008
     positions: Positions | str | None = None,
 ) -> Array:
-    """What multiplies the values, before dropout: ``w @ v == attend(q, k, v)``.
+    r"""What multiplies the values, before dropout: the w of ``attend``, :math:`y_i = \sum_j w_{ij} v_j`.
 
     Args and raises: as :func:`attend`. Computed densely: O(t s) memory.
 

@@ -22,7 +22,9 @@ initializer = nnx.initializers.xavier_uniform()
 class MultiHeadAttention(nnx.Module):
     r"""Queries of x look at keys of x or of a memory, in h heads side by side.
 
-    .. math:: y = \mathrm{concat}_i(\mathrm{attend}(x W^Q_i, m W^K_i, m W^V_i))\, W^O
+    .. math:: y = \mathrm{concat}_i(\mathrm{attend}(x W^Q_i, x' W^K_i, x' W^V_i))\, W^O
+
+    There x' is the memory, or x itself; each projection adds a bias besides.
 
     The mechanism is data: ``attention.rule = trainable(Rule(bias=biases.alibi(8)))`` replaces it in
     a loaded model. ``attention.backend`` says how it is evaluated.
@@ -39,7 +41,7 @@ class MultiHeadAttention(nnx.Module):
     Raises:
       ValueError: heads that do not divide.
 
-    Reference: Vaswani et al. (2017), section 3.2.2; grouped queries: Ainslie et al. (2023).
+    References: Vaswani et al. (2017), section 3.2.2; grouped queries: Ainslie et al. (2023).
 
     >>> import jax.numpy as jnp
     >>> from attn_jax import masks

@@ -34,14 +34,19 @@ class BlockOptions:
       hidden: f, of the feed-forward network.
       heads: h, query heads.
       key_value_heads: g, key and value heads; h where None.
-      norm: "post" normalises after the residual sum (Vaswani et al. 2017), "pre" before the
-        sublayer (Xiong et al. 2020).
-      activation: of the feed-forward network: "relu", "gelu" (Hendrycks and Gimpel 2016, exact),
-        "gelu_tanh" (their approximation, GPT-2's) or "silu".
+      norm: "post" normalises after the residual sum, "pre" before the sublayer.
+      activation: of the feed-forward network: "relu", "gelu" (exact), "gelu_tanh" (its
+        approximation, GPT-2's) or "silu".
       epsilon: added to the variance in each layer normalisation.
       dropout: rate on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate on the feed-forward network's hidden units.
+
+    Raises:
+      ValueError: `norm` or `activation` is none of those.
+
+    References: post: Vaswani et al. (2017), section 3.1; pre: Xiong et al. (2020); gelu: Hendrycks
+    and Gimpel (2016).
     """
 
     width: int = 512
@@ -80,9 +85,11 @@ class BlockOptions:
 
 
 class FeedForward(nnx.Module):
-    r"""Two linear maps with an activation between, at each position: :math:`W_2\, a(W_1 x)`.
+    r"""Two linear maps with an activation between, :math:`W_2\, a(W_1 x + b_1) + b_2`.
 
-    Reference: Vaswani et al. (2017), section 3.3.
+    Each position by itself.
+
+    Reference: Vaswani et al. (2017), equation 2.
 
     >>> import jax.numpy as jnp
     >>> FeedForward(BlockOptions(width=8, hidden=16), rngs=nnx.Rngs(0))(jnp.ones((2, 8))).shape
@@ -124,6 +131,13 @@ class Residual(nnx.Module):
 
 class EncoderBlock(nnx.Module):
     """Self-attention, then a feed-forward network.
+
+    Args:
+      options: sizes, order of normalisation, dropout.
+      rule: how the self-attention's queries meet keys.
+      rngs: where the initial parameters come from.
+
+    Reference: Vaswani et al. (2017), section 3.1.
 
     >>> import jax.numpy as jnp
     >>> block = EncoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))
@@ -191,6 +205,14 @@ class EncoderBlock(nnx.Module):
 
 class DecoderBlock(nnx.Module):
     """Self-attention, attention to a memory, then a feed-forward network.
+
+    Args:
+      options: sizes, order of normalisation, dropout.
+      rule: how the self-attention's queries meet keys; ``Rule(mask=masks.causal())`` to decode.
+      cross_rule: how queries meet the memory's keys.
+      rngs: where the initial parameters come from.
+
+    Reference: Vaswani et al. (2017), section 3.1.
 
     >>> import jax.numpy as jnp
     >>> block = DecoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))

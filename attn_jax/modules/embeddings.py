@@ -24,7 +24,7 @@ class TokenEmbedding(nnx.Module):
         GPT-2's are the rows of the table.
       rngs: where the initial table comes from.
 
-    Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
+    References: Vaswani et al. (2017), section 3.4; one table for both: Press and Wolf (2017).
 
     >>> embedding = TokenEmbedding(11, 4, rngs=nnx.Rngs(0))
     >>> embedding(jnp.array([[1, 2]])).shape, embedding.logits(jnp.ones((2, 4))).shape
@@ -56,8 +56,7 @@ class LearnedEmbedding(nnx.Module):
       width: m.
       rngs: where the initial table comes from.
 
-    Reference: Gehring et al. (2017), section 3.1, for positions; Devlin et al. (2019), figure 2,
-    for segments.
+    References: positions: Gehring et al. (2017), section 3.1; segments: Devlin et al. (2019), figure 2.
 
     >>> LearnedEmbedding(16, 4, rngs=nnx.Rngs(0))(jnp.arange(3)).shape
     (3, 4)
@@ -77,5 +76,5 @@ class LearnedEmbedding(nnx.Module):
 
 
 def add_sinusoids(x: Array, positions: Array) -> Array:
-    """Embeddings `… t m` plus the sinusoids of their positions, `t`."""
+    """Embeddings `… t m` plus the sinusoids of their positions, `t`, of the embeddings' dtype."""
     return x + sinusoidal(positions, x.shape[-1]).astype(x.dtype)
