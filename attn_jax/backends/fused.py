@@ -30,8 +30,8 @@ class fused(Backend):
     float32 (prepared queries, biases, log-sum-exps).
 
     Args:
-      implementation: "xla", "cudnn", or None: cuDNN on CUDA devices where it can, and otherwise what
-        JAX chooses.
+      implementation: "xla", "cudnn", or None: in a program lowered for CUDA cuDNN where it can, and
+        otherwise what JAX chooses.
 
     Raises:
       ValueError: another implementation.
@@ -272,7 +272,8 @@ def _per_row(n: Array, batch: tuple[int, ...]) -> Array:
 
 def _cudnn_refuses(problem: Problem, operands: Any) -> str | None:
     """Why cuDNN cannot do it, exactly and in both directions; the last word is JAX's."""
-    given = problem.v.dtype  # type: ignore[union-attr]
+    v = problem.v
+    assert v is not None
     if problem.lse or problem.rule.normalizer.sink is not None:  # type: ignore[attr-defined]
         return (
             "cuDNN's log-sum-exp, which sinks need too, is rounded to the dtype of the keys and has no "
@@ -280,8 +281,8 @@ def _cudnn_refuses(problem: Problem, operands: Any) -> str | None:
         )
     if operands.q.dtype not in (jnp.float16, jnp.bfloat16):
         return (
-            f"cuDNN takes queries, keys and values of one dtype, float16 or bfloat16; they and what "
-            f"scores.{problem.rule.score!r} makes of them are {operands.q.dtype} here, of v's {given}"
+            f"cuDNN takes float16 or bfloat16: what scores.{problem.rule.score!r} makes of queries and "
+            f"keys, together with v, is {operands.q.dtype} (v is {v.dtype}); blockwise takes any dtype"
         )
     if operands.bias is not None and operands.bias.dtype != operands.q.dtype:
         return (
@@ -299,5 +300,5 @@ def _cudnn_refuses(problem: Problem, operands: Any) -> str | None:
     try:
         jax.eval_shape(both_ways, operands)
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        return f"cuDNN: {error}"
+        return f"JAX says of cuDNN: {error}"
     return None

@@ -19,7 +19,11 @@ from attn_jax import Rule, attend_with_lse, backends, biases, masks, normalizers
 pytestmark = pytest.mark.slow  # long compilations
 
 T, S, H, G, D, E = 5, 7, 4, 2, 3, 2
-BACKENDS = {"dense": backends.dense(), "blockwise": backends.blockwise(tile=(2, 3))}
+BACKENDS = {
+    "dense": backends.dense(),
+    "blockwise": backends.blockwise(tile=(2, 3)),
+    "fused": backends.fused("xla"),
+}
 
 
 class Inputs(NamedTuple):
@@ -52,6 +56,10 @@ def inputs(seed: int = 0) -> Inputs:
 
 def attention(x: Inputs, step: Any, backend: backends.Backend) -> tuple[Any, Any]:
     """Closures capture traced floats (slope, tilt, reach) and a traced integer (step)."""
+    if backend.name == "fused":
+        return attend_with_lse(
+            x.q, x.k, x.v, rule=lifted(x, step), positions="start", backend=backend
+        )
     cap = transforms.soft_cap(x.cap)
     rule = Rule(
         score=scores.pairwise(
@@ -67,12 +75,24 @@ def attention(x: Inputs, step: Any, backend: backends.Backend) -> tuple[Any, Any
     return attend_with_lse(x.q, x.k, x.v, rule=rule, positions="start", backend=backend)
 
 
-def formula(x: Inputs, step: Any) -> tuple[Any, Any]:
+def lifted(x: Inputs, step: Any) -> Rule:
+    """As much of it as an inner product can say: no function of single scores."""
+    return Rule(
+        score=scores.l2(x.power),
+        bias=biases.dense(x.table),
+        mask=masks.where(lambda i, j: (abs(i - j) <= x.reach) & (j != step)) & masks.band(low=-2),
+        normalizer=normalizers.softmax(sink=x.sink),
+    )
+
+
+def formula(x: Inputs, step: Any, lifted: bool = False) -> tuple[Any, Any]:
     q, k, v = x.q[:, None], jnp.repeat(x.k, H // G, 1)[None], jnp.repeat(x.v, H // G, 1)
-    s = (x.power * (q * k).sum(-1) - x.slope * jnp.square(q - k).sum(-1)).transpose(2, 0, 1)
-    s = s + x.table
+    inner, square = (q * k).sum(-1), jnp.square(q - k).sum(-1)
+    s = -x.power * square if lifted else x.power * inner - x.slope * square
+    s = s.transpose(2, 0, 1) + x.table
     i, j = jnp.arange(T)[:, None], jnp.arange(S)[None]
-    s = x.cap * jnp.tanh(s / x.cap) + x.tilt * jnp.sin(s) * (i - j + step)
+    if not lifted:
+        s = x.cap * jnp.tanh(s / x.cap) + x.tilt * jnp.sin(s) * (i - j + step)
     seen = (abs(i - j) <= x.reach) & (j != step) & (i - j <= 2)
     s = jnp.where(seen, s, -jnp.inf)
     with_sink = jnp.concatenate([s, jnp.broadcast_to(x.sink[:, None, None], (H, T, 1))], -1)
@@ -117,9 +137,13 @@ ORDERS = list(derivatives(formula))
 ARGUMENTS = inputs(0), inputs(1), 1
 
 
+def formula_of(name: str) -> Callable[..., Any]:
+    return functools.partial(formula, lifted=name == "fused")
+
+
 @functools.cache
-def expected(order: str) -> Any:
-    return jax.jit(derivatives(formula)[order])(*ARGUMENTS)
+def expected(order: str, lifted: bool) -> Any:
+    return jax.jit(derivatives(functools.partial(formula, lifted=lifted))[order])(*ARGUMENTS)
 
 
 def agree(a: Any, b: Any, tolerance: float = 3e-4) -> None:
@@ -130,7 +154,7 @@ def agree(a: Any, b: Any, tolerance: float = 3e-4) -> None:
 @pytest.mark.parametrize("name", BACKENDS)
 def test_derivatives_of_every_leaf_and_every_captured_array(name, order):
     mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))[order]
-    agree(jax.jit(mine)(*ARGUMENTS), expected(order))
+    agree(jax.jit(mine)(*ARGUMENTS), expected(order, name == "fused"))
 
 
 @pytest.mark.slow
@@ -143,7 +167,7 @@ def test_derivatives_under_vmap(name, order):
     )
     arguments = xs, directions, jnp.arange(3)  # the captured integer is mapped too
     mine = derivatives(lambda x, step: attention(x, step, BACKENDS[name]))[order]
-    yardstick = jax.jit(jax.vmap(derivatives(formula)[order]))(*arguments)
+    yardstick = jax.jit(jax.vmap(derivatives(formula_of(name))[order]))(*arguments)
     agree(jax.jit(jax.vmap(mine))(*arguments), yardstick)
 
 
@@ -164,7 +188,9 @@ def test_the_hessian(name):
 
         return jax.jit(jax.hessian(f))(pick(inputs(0)), inputs(0))
 
-    agree(curvature(lambda x, step: attention(x, step, BACKENDS[name])), curvature(formula))
+    agree(
+        curvature(lambda x, step: attention(x, step, BACKENDS[name])), curvature(formula_of(name))
+    )
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -179,6 +205,8 @@ def test_an_array_captured_outside_the_differentiated_function_is_a_constant(nam
 
     stacked = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), x)
     mapped = jax.jit(jax.vmap(jax.grad(of_query), (None, 0)))(x.q, stacked)
-    reference = jax.jit(jax.grad(lambda q, captured: scalar(formula)(captured._replace(q=q), 1)))
+    reference = jax.jit(
+        jax.grad(lambda q, captured: scalar(formula_of(name))(captured._replace(q=q), 1))
+    )
     doubled = jax.tree.map(lambda a: 2 * a, x)
     agree(mapped, jnp.stack([reference(x.q, x), reference(x.q, doubled)]))
