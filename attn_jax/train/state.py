@@ -86,7 +86,7 @@ def average(states: Sequence[State]) -> State:
     Raises:
       ValueError: no states.
 
-    References: Vaswani et al. (2017), section 6.1.
+    Reference: Vaswani et al. (2017), section 6.1.
 
     >>> first, last = (
     ...     State.create({"w": jnp.full(1, x)}, optax.sgd(0.1), jax.random.key(0)) for x in (1., 3.)
