@@ -141,7 +141,7 @@ class EncoderBlock(nnx.Module):
 
     >>> import jax.numpy as jnp
     >>> block = EncoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))
-    >>> block(jnp.ones((1, 3, 8))).shape
+    >>> jax.eval_shape(block, jnp.ones((1, 3, 8))).shape
     (1, 3, 8)
     """
 
@@ -216,7 +216,7 @@ class DecoderBlock(nnx.Module):
 
     >>> import jax.numpy as jnp
     >>> block = DecoderBlock(BlockOptions(width=8, hidden=16, heads=2), rngs=nnx.Rngs(0))
-    >>> block(jnp.ones((1, 3, 8)), jnp.ones((1, 5, 8))).shape
+    >>> jax.eval_shape(block, jnp.ones((1, 3, 8)), jnp.ones((1, 5, 8))).shape
     (1, 3, 8)
     """
 
