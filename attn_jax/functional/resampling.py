@@ -31,8 +31,8 @@ def cubic(grid: Array, size: tuple[int, int]) -> Array:
 
     Reference: Keys (1981), equation 13 before a is chosen.
 
-    >>> cubic(jnp.array([[[0.0], [1.0]]]), (1, 4)).round(3).ravel()
-    Array([-0.105,  0.227,  0.773,  1.105], dtype=float32)
+    >>> (256 * cubic(jnp.array([[[0.0], [1.0]]]), (1, 4))).round().ravel()
+    Array([-27.,  58., 198., 283.], dtype=float32)
     """
     if jnp.ndim(grid) != 3 or min(size) < 1:
         raise ValueError(

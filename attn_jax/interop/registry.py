@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attn_jax.interop import bert, gpt2, roberta
+from attn_jax.interop import bert, gpt2, roberta, swin, vit
 from attn_jax.interop.architecture import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     bert.ARCHITECTURE,
     roberta.ARCHITECTURE,
     gpt2.ARCHITECTURE,
+    vit.VIT,
+    vit.DEIT,
+    swin.ARCHITECTURE,
 )
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from attn_jax.functional.rule import Rule
 from attn_jax.interop.checkpoint import write_checkpoint
-from attn_jax.interop.layouts import expand
+from attn_jax.interop.layouts import Layout, expand
 from attn_jax.interop.loading import dotted
 from attn_jax.interop.registry import find_model
+
+
+class Tensor(NamedTuple):
+    """A tensor to be written: what it is like, and how to make it."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    array: Callable[[], np.ndarray]
 
 
 def save(model: Any, directory: str | Path) -> None:
@@ -28,26 +39,38 @@ def save(model: Any, directory: str | Path) -> None:
         format can say; each one is named. Nothing is written then.
     """
     architecture, name = find_model(model)
+    tensors = published(model)
+    _check_rules(model, nnx.eval_shape(lambda: architecture.model(model.config, rngs=nnx.Rngs(0))))
+    dtype = np.result_type(*{tensor.dtype for tensor in tensors.values()})
+    config = architecture.write_config(model.config, name) | {"dtype": str(dtype)}
+    write_checkpoint(directory, config, tensors)
+
+
+def published(model: Any) -> dict[str, Tensor]:
+    """A model's parameters as the published format names and lays them, by name.
+
+    Raises:
+      ValueError: as :func:`save`, but for rules.
+    """
+    architecture, name = find_model(model)
+    prefix = architecture.prefix if architecture.classes[name].bare else ""
     variables = {
         dotted(path): variable.get_value()
         for path, variable in nnx.to_flat_state(nnx.state(model, nnx.Variable))
     }
-    held = expand(architecture.table(name), variables)
-    _check_rules(model, nnx.eval_shape(lambda: architecture.model(model.config, rngs=nnx.Rngs(0))))
-    bare = architecture.classes[name].bare
     tensors = {}
-    for tensor in held:
-        parts = [variables[path] for path in tensor.paths]
-        tensors[tensor.name.removeprefix(architecture.prefix) if bare else tensor.name] = (
-            tensor.layout.published_shape(parts[0].shape, len(parts)),
+    for held in expand(architecture.table(name), variables):
+        parts = [variables[path] for path in held.paths]
+        tensors[held.name.removeprefix(prefix)] = Tensor(
+            held.layout.published_shape(parts[0].shape, len(parts)),
             parts[0].dtype,
-            lambda parts=parts, layout=tensor.layout: layout.published(  # type: ignore[misc]
-                [np.asarray(part) for part in jax.device_get(parts)]
-            ),
+            functools.partial(_joined, held.layout, parts),
         )
-    dtypes = {str(dtype) for _, dtype, _ in tensors.values()}
-    config = architecture.write_config(model.config, name)
-    write_checkpoint(directory, config | {"dtype": max(dtypes, key=len)}, tensors)
+    return tensors
+
+
+def _joined(layout: Layout, parts: list[jax.Array]) -> np.ndarray:
+    return layout.published([np.asarray(part) for part in jax.device_get(parts)])
 
 
 def _check_rules(model: Any, built: Any) -> None:
@@ -63,8 +86,13 @@ def _check_rules(model: Any, built: Any) -> None:
 
 
 def _rules(model: Any) -> dict[str, str]:
+    """The rule of each module by its path, as text; of arrays, which are saved, the shapes."""
+
+    def shapes(rule: Rule) -> Rule:
+        return jax.tree.map(jnp.shape, rule, is_leaf=lambda x: isinstance(x, nnx.Variable))
+
     return {
-        dotted(path): repr(module.rule)
+        dotted(path): repr(shapes(module.rule))
         for path, module in nnx.iter_modules(model)
         if isinstance(getattr(module, "rule", None), Rule)
     }

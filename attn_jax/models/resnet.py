@@ -123,19 +123,27 @@ class ResNet(nnx.Module):
         self.head = nnx.Linear(inputs, config.classes, rngs=rngs)
 
     @classmethod
-    def resnet18(cls, *, classes: int = 1000, rngs: nnx.Rngs) -> Self:
+    def resnet18(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Eight blocks of two convolutions."""
-        return cls(ResNetConfig((2, 2, 2, 2), bottleneck=False, classes=classes), rngs=rngs)
+        return cls(
+            ResNetConfig((2, 2, 2, 2), bottleneck=False, classes=classes),
+            rngs=nnx.Rngs(0) if rngs is None else rngs,
+        )
 
     @classmethod
-    def resnet34(cls, *, classes: int = 1000, rngs: nnx.Rngs) -> Self:
+    def resnet34(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Sixteen blocks of two convolutions."""
-        return cls(ResNetConfig((3, 4, 6, 3), bottleneck=False, classes=classes), rngs=rngs)
+        return cls(
+            ResNetConfig((3, 4, 6, 3), bottleneck=False, classes=classes),
+            rngs=nnx.Rngs(0) if rngs is None else rngs,
+        )
 
     @classmethod
-    def resnet50(cls, *, classes: int = 1000, rngs: nnx.Rngs) -> Self:
+    def resnet50(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Sixteen blocks of three convolutions."""
-        return cls(ResNetConfig((3, 4, 6, 3), classes=classes), rngs=rngs)
+        return cls(
+            ResNetConfig((3, 4, 6, 3), classes=classes), rngs=nnx.Rngs(0) if rngs is None else rngs
+        )
 
     def __call__(self, images: Array, record: BatchRecord | None = None) -> Array:
         """Logits `b v` of images `b y x c`, by the running statistics, or a record's."""

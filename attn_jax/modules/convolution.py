@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -56,6 +57,12 @@ class PatchEmbedding(nnx.Module):
             )
         patches = images.reshape(*batch, y // height, height, x // width, width, channels)
         return jnp.einsum("...ypxqc,pqcm->...yxm", patches, kernel) + bias
+
+
+def pair(size: int | Sequence[int]) -> tuple[int, int]:
+    """Height and width, where one number stands for both."""
+    height, width = (size, size) if isinstance(size, int) else size
+    return height, width
 
 
 def expect_channels(images: Array, channels: int) -> None:
@@ -138,7 +145,7 @@ class BatchRecord:
 
     def statistics(self, model: nnx.Module) -> Any:
         """As ``nnx.state(model, nnx.BatchStat)``, moved; ``nnx.update(model, statistics)`` takes it."""
-        state = nnx.state(model, nnx.BatchStat)
+        state: Any = nnx.state(model, nnx.BatchStat)
         for path, node in nnx.iter_graph(model):
             moved = self._moved.get(id(node), {}) if isinstance(node, BatchNorm) else {}
             for name, value in moved.items():
