@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     axes: tuple[int, ...] | None = None
     leading: int = 0
 
-    def index(self, part: int, shape: Shape, index: tuple[slice, ...]) -> tuple[slice, ...]:
+    def where(self, part: int, shape: Shape, index: tuple[slice, ...]) -> tuple[slice, ...]:
         """Where in the tensor the entries `index` of the parameter number `part` are."""
         ranges = [s.indices(n)[:2] for s, n in zip(index, shape, strict=True)]
         if part:

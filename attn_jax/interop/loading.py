@@ -136,7 +136,7 @@ def _read(
     kept = jax.dtypes.canonicalize_dtype(dtype if floating else stored)
 
     def piece(index: tuple[slice, ...]) -> np.ndarray:
-        read = checkpoint.read(name, tensor.layout.index(part, like.shape, index))
+        read = checkpoint.read(name, tensor.layout.where(part, like.shape, index))
         return np.ascontiguousarray(tensor.layout.ours(read)).astype(kept, copy=False)
 
     if place is None:

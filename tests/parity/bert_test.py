@@ -1,0 +1,60 @@
+"""BERT and RoBERTa are what `transformers` says they are."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attn_jax import masks
+from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, transformers
+
+pytestmark = pytest.mark.slow
+
+SIZES = dict(
+    vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=24, max_position_embeddings=20, attn_implementation="eager",
+)  # fmt: skip
+CASES = {
+    "BertForMaskedLM": {},
+    "BertForMaskedLM, untied, four heads, relu": dict(
+        tie_word_embeddings=False, num_attention_heads=4, hidden_act="relu"
+    ),
+    "BertForSequenceClassification": dict(num_labels=3, hidden_act="gelu_new"),
+    "BertForTokenClassification": dict(num_labels=5, num_attention_heads=1, layer_norm_eps=1e-3),
+    "RobertaForMaskedLM": {},
+    "RobertaForMaskedLM, untied": dict(tie_word_embeddings=False, pad_token_id=0),
+    "RobertaForSequenceClassification": dict(num_labels=3),
+    "RobertaForTokenClassification": dict(type_vocab_size=1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
+    name = case.split(",")[0]
+    family = name.split("For")[0]
+    config = getattr(transformers, f"{family}Config")(**SIZES | CASES[case])
+    theirs = redraw(getattr(transformers, name)(config))
+    rng = np.random.default_rng(len(case))
+    lengths = np.array([9, 5, 1])
+    real = np.arange(9) < lengths[:, None]
+    ids = np.where(real, rng.integers(3, 31, (3, 9)), config.pad_token_id)
+    segments = rng.integers(0, config.type_vocab_size, ids.shape)
+    if "Sequence" in name:
+        labels = rng.integers(0, config.num_labels, 3)
+    else:
+        highest = config.vocab_size if "LM" in name else config.num_labels
+        drawn = rng.integers(0, highest, ids.shape)
+        labels = np.where(real & (rng.random(ids.shape) < 0.7), drawn, IGNORED)
+
+    def call(model):
+        arguments = jnp.asarray(ids), jnp.asarray(segments)
+        padding = masks.valid(real)
+        logits = model(*arguments, mask=padding)
+        return Outputs(
+            cross_entropy(logits, labels),
+            logits,
+            model.hidden_states(*arguments, mask=padding),
+            model.attention_maps(*arguments, mask=padding),
+        )
+
+    inputs = dict(input_ids=ids, token_type_ids=segments, attention_mask=real, labels=labels)
+    Twins(theirs, tmp_path, record).check(call, inputs)
