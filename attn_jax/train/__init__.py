@@ -12,11 +12,12 @@ from attn_jax.train.identity import Difference, Mismatch, compare, differences
 from attn_jax.train.lock import WorkdirBusy, hold
 from attn_jax.train.loop import NonFinite, fit
 from attn_jax.train.losses import Sums, cross_entropy
+from attn_jax.train.mesh import data_mesh, device_mesh
 from attn_jax.train.optimizers import Optimizer, adafactor, adamw, decays, lion
 from attn_jax.train.report import Report
 from attn_jax.train.retention import Retention
 from attn_jax.train.schedules import constant, cosine, inverse_square_root, linear
-from attn_jax.train.sharding import Batch, data_mesh
+from attn_jax.train.sharding import Batch, Layout
 from attn_jax.train.signals import Interrupted
 from attn_jax.train.standing import Plan, Run
 from attn_jax.train.state import State, average
@@ -29,6 +30,7 @@ __all__ = [
     "Checkpoints",
     "Difference",
     "Interrupted",
+    "Layout",
     "Loss",
     "Mismatch",
     "NonFinite",
@@ -52,6 +54,7 @@ __all__ = [
     "cross_entropy",
     "data_mesh",
     "decays",
+    "device_mesh",
     "differences",
     "enable_compilation_cache",
     "fit",

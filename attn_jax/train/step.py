@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, Key, PyTree
 
 from attn_jax.train.losses import Sums
 from attn_jax.train.optimizers import Optimizer
-from attn_jax.train.sharding import Batch, by_row, data_mesh, place, place_batch, replicated
+from attn_jax.train.sharding import Batch, Layout
 from attn_jax.train.state import State
 
 Loss = Callable[[PyTree, Mapping[str, Array], Key[Array, "b"] | None], Sums]
@@ -52,13 +52,13 @@ class Step:
 
     Attributes:
       update: the jitted function of (state, placed batch); it donates the state.
-      mesh: where it runs.
+      layout: where the state and the batches live.
       accumulate: micro-batches a batch is cut into.
       skip: how many steps in a row may be not finite.
     """
 
     update: Callable[[State, Mapping[str, Array]], tuple[State, Metrics]]
-    mesh: Mesh
+    layout: Layout
     accumulate: int
     skip: int
 
@@ -68,18 +68,19 @@ class Step:
         Args:
           state: consumed: its buffers are reused for the next one.
           batch: host arrays; rows are padded where devices or micro-batches do not divide them.
+            On several hosts, this one's share of the rows.
         """
-        return self.update(state, place_batch(batch, self.mesh, accumulate=self.accumulate))
+        return self.update(state, self.layout.place_batch(batch, accumulate=self.accumulate))
 
     def place(self, state: State) -> State:
         """A copy of a state where this step wants it; the original stays usable."""
-        return place(state, self.mesh)
+        return self.layout.place(state)
 
 
 def make_step(
     loss: Loss,
     optimizer: Optimizer | optax.GradientTransformation,
-    mesh: Mesh | None = None,
+    layout: Layout | Mesh | None = None,
     *,
     accumulate: int = 1,
     ema_decay: float = 0.999,
@@ -94,7 +95,7 @@ def make_step(
     Args:
       loss: see `Loss`.
       optimizer: what turns gradients into updates.
-      mesh: `data_mesh()` by default.
+      layout: where the state and the batches live; batches shared by all devices by default.
       accumulate: micro-batches whose gradients are summed one after the other, for memory.
       ema_decay: d of the average kept where the state has one,
         :math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n) \theta` with
@@ -112,16 +113,15 @@ def make_step(
             "expected accumulate >= 1, skip >= 0 and 0 <= ema_decay < 1, "
             f"got {accumulate}, {skip} and {ema_decay}"
         )
-    mesh = data_mesh() if mesh is None else mesh
-    rows = by_row(mesh)
+    layout = Layout.of(layout)
 
     def gradient(params: PyTree, batch: Mapping[str, Array], rngs: Array) -> tuple[PyTree, Sums]:
         def total(params: PyTree) -> tuple[Array, Sums]:
-            sums = loss(params, batch, rngs)
+            sums = loss(layout.gathered(params), batch, rngs)
             return sums["loss"], sums
 
         gradients, sums = jax.grad(total, has_aux=True)(params)
-        return gradients, sums
+        return layout.stored(gradients), sums
 
     def accumulated(params: PyTree, batch: Mapping[str, Array], rngs: Array):
         if accumulate == 1:
@@ -129,8 +129,10 @@ def make_step(
 
         def cut(array: Array) -> Array:
             # Strided, so that each device's rows stay on it.
-            parts = array.reshape(-1, accumulate, *array.shape[1:])
-            return jnp.moveaxis(jax.lax.with_sharding_constraint(parts, rows), 1, 0)
+            parts = jnp.moveaxis(array.reshape(-1, accumulate, *array.shape[1:]), 1, 0)
+            rows, *rest = [*layout.of_rows(parts.shape[1:]).spec, None]
+            spec = PartitionSpec(None, rows, *rest)
+            return jax.lax.with_sharding_constraint(parts, NamedSharding(layout.mesh, spec))
 
         parts = jax.tree.map(cut, (dict(batch), rngs))
         first, rest = (jax.tree.map(lambda x, at=at: x[at], parts) for at in (0, slice(1, None)))
@@ -164,37 +166,39 @@ def make_step(
         metrics = {"sums": sums, "gradient_norm": norm, "applied": applied}
         if isinstance(optimizer, Optimizer):
             metrics["learning_rate"] = optimizer.learning_rate(state.opt_state)
-        return State(
+        after = State(
             params=keep(params, state.params),
             opt_state=keep(opt_state, state.opt_state),
             step=state.step + (failures <= skip),
             failures=failures,
             rng=state.rng,
             ema=keep(ema, state.ema),
-        ), metrics
+        )
+        return layout.stored(after), jax.lax.with_sharding_constraint(metrics, layout.whole)
 
-    jitted = jax.jit(update, donate_argnums=0, out_shardings=replicated(mesh))
-    return Step(jitted, mesh, accumulate, skip)
+    return Step(jax.jit(update, donate_argnums=0), layout, accumulate, skip)
 
 
 def make_evaluate(
-    loss: Loss, mesh: Mesh | None = None
+    loss: Loss, layout: Layout | Mesh | None = None
 ) -> Callable[[PyTree, Iterable[Batch]], dict[str, float]]:
     """A function of (params, batches) to means over all real tokens, nothing drawn.
 
     Args:
       loss: see `Loss`; it is called with `rngs=None`.
-      mesh: `data_mesh()` by default.
+      layout: as for `make_step`.
 
     Returns:
       A function whose result is that of `means` of the sums over all batches.
     """
-    mesh = data_mesh() if mesh is None else mesh
-    sums_of = jax.jit(lambda params, batch: loss(params, batch, None))
+    layout = Layout.of(layout)
+    sums_of = jax.jit(
+        lambda params, batch: loss(layout.gathered(params), batch, None), out_shardings=layout.whole
+    )
 
     def evaluate(params: PyTree, batches: Iterable[Batch]) -> dict[str, float]:
-        params = jax.device_put(params, replicated(mesh))
-        sums = [sums_of(params, place_batch(batch, mesh)) for batch in batches]
+        params = jax.device_put(params, layout.shardings(params))
+        sums = [sums_of(params, layout.place_batch(batch)) for batch in batches]
         if not sums:
             raise ValueError("expected at least one batch to evaluate on, got none")
         totals = {name: 0.0 for name in sums[0]}
