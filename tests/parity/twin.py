@@ -19,11 +19,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch = pytest.importorskip("torch", reason="the published models run on torch")
     transformers = pytest.importorskip("transformers", reason="it holds the published models")
+    core_model_loading = pytest.importorskip("transformers.core_model_loading")
     pytest.importorskip("safetensors", reason="published models are safetensors")
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
+QUICK = {"xla_backend_optimization_level": 0}  # compiles in half the time
 IGNORED = -100  # the label of a position that is not in the loss
 
 
@@ -122,7 +124,8 @@ class Twins:
             outputs = call(nnx.merge(graph, parameters, rest))
             return outputs.loss, dataclasses.astuple(outputs)
 
-        (_, outputs), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(parameters)
+        graded = jax.jit(jax.value_and_grad(loss, has_aux=True), compiler_options=QUICK)
+        (_, outputs), gradients = graded(parameters)
         tensors = published(nnx.merge(graph, gradients, rest))
         return Outputs(*outputs), {name: tensor.array() for name, tensor in tensors.items()}
 
@@ -136,10 +139,12 @@ class Twins:
 
     def same_gradients(self, ours: dict[str, np.ndarray], tolerance: float = 1e-4) -> None:
         """Every parameter's gradient, relative to the largest of the model."""
-        theirs = {
-            name: np.zeros(parameter.shape) if parameter.grad is None else parameter.grad.numpy()
+        drawn = {
+            name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             for name, parameter in self.theirs.named_parameters()
         }
+        written = core_model_loading.revert_weight_conversion(self.theirs, drawn)  # as in files
+        theirs = {name: gradient.numpy() for name, gradient in written.items()}
         largest = max(np.abs(gradient).max() for gradient in theirs.values())
         for name, gradient in theirs.items():
             our = ours.pop(name, np.zeros(gradient.shape))
