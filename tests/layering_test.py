@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "interop": {"functional", "backends", "modules", "models"},
     "data": set(),
     "train": set(),
-    "diagnostics": {"functional", "backends"},
+    "diagnostics": {"functional", "backends", "modules"},
 }
 ANYONE_MAY_IMPORT = {"attn_jax.data.files"}
 OUTSIDE = {"experiments", "configs", "tests", "benchmarks"}

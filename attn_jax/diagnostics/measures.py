@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
@@ -171,7 +172,7 @@ def divergence(weights: Array, real: Array | None = None) -> Array:
     return jnp.maximum(apart, 0) * (1 - np.eye(len(apart), dtype=apart.dtype))
 
 
-def alike(divergences: Array, below: float = 0.05) -> list[list[int]]:
+def alike(divergences: ArrayLike, below: float = 0.05) -> list[list[int]]:
     """Groups of heads, of two and more, that all do the same.
 
     Args:

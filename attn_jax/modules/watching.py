@@ -6,6 +6,7 @@ outside: :func:`capture` returns it beside what the model returns, :func:`gated`
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -79,7 +80,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 def capture(
     call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
-) -> tuple[Any, dict[str, Look]]:
+) -> tuple[Any, OrderedDict[str, Look]]:
     """What a model returns, and every look its attention took on the way, first to last.
 
     The numbers are those of an uncaptured call, bit for bit where both run operation by operation;
@@ -92,7 +93,8 @@ def capture(
 
     Returns:
       ``call(model, *inputs, **options)``; and looks by the path of their module, as
-      "encoder.0.self_attention" (a second look of the same module ends in " (2)").
+      "encoder.0.self_attention" (a second look of the same module ends in " (2)"); an OrderedDict,
+      since ``jax.jit`` sorts a plain one.
 
     >>> import jax.numpy as jnp
     >>> from attn_jax.modules import MultiHeadAttention, capture
@@ -101,7 +103,7 @@ def capture(
     >>> {path: look.weights().shape for path, look in looks.items()}
     {'': (2, 3, 3)}
     """
-    paths, looks = module_paths(model), {}
+    paths, looks = module_paths(model), OrderedDict[str, Look]()
 
     def keep(module: nnx.Module, seen: Look) -> Array:
         path = _distinct(paths[id(module)], looks)

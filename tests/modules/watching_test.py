@@ -59,6 +59,7 @@ def test_capture_is_a_function_that_jit_and_vmap_take(model):
 
     y, looks = f(state, SOURCE, INPUTS)
     chex.assert_trees_all_close(y, model(SOURCE, INPUTS), atol=1e-6)
+    assert list(looks)[1:4:2] == ["encoder.1.self_attention", "decoder.0.cross_attention"]
     chex.assert_trees_all_close(
         looks["encoder.1.self_attention"].y,
         capture(Transformer.__call__, model, SOURCE, INPUTS)[1]["encoder.1.self_attention"].y,

@@ -1,0 +1,170 @@
+"""A model looked at on a few inputs: the numbers of every attention head, in one pass."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.backends.statistics import attention_stats
+from attn_jax.diagnostics import measures
+from attn_jax.functional.rule import Rule
+from attn_jax.modules.watching import Look, capture, gated
+
+Array = jax.Array
+MOST_WEIGHTS = 1024 * 1024  # of a head; beyond, what needs whole weights is left out
+
+
+class Finite(NamedTuple):
+    """Whether all of them are numbers, neither NaN nor infinite; each a boolean."""
+
+    queries: Array
+    keys: Array
+    values: Array
+    output: Array
+
+
+class HeadNumbers(NamedTuple):
+    """What the heads of one attention layer do on some inputs; a pytree of arrays, each `h`."""
+
+    summary: measures.HeadSummary
+    uniformity: Array
+    """Entropy over that of looking evenly at all visible keys; NaN where only one is ever visible."""
+
+    influence: Array
+    r"""How much a head moves the output, :math:`|\partial f / \partial \xi_h|` of its gate ξ."""
+
+    future: Array | None
+    """The most weight on keys after a query; None for too long or two sequences."""
+
+    divergence: Array | None
+    """`h h`, bits; None for too long sequences."""
+
+    finite: Finite
+
+
+def examine(
+    call: Callable[..., Any],
+    model: nnx.Module,
+    *inputs: Any,
+    real: Mapping[str, Array] | None = None,
+    **options: Any,
+) -> OrderedDict[str, HeadNumbers]:
+    """The numbers of every attention head of a model on some inputs; a function that jit takes.
+
+    Args:
+      call: a function of the model and the inputs to arrays, as ``Transformer.__call__``.
+      model: looked at; it stays as it is.
+      real: which queries count, `*b t` booleans, by the beginning of the paths they are for, as
+        ``{"encoder": source != 0, "decoder": labels != 0}``.
+
+    Returns:
+      By the path of the attention module, first to last, as of :func:`attn_jax.modules.capture`.
+
+    >>> from attn_jax.modules import MultiHeadAttention
+    >>> attention = MultiHeadAttention(8, 2, rngs=nnx.Rngs(0))
+    >>> x = jax.random.normal(jax.random.key(0), (1, 5, 8))
+    >>> numbers = examine(MultiHeadAttention.__call__, attention, x)[""]
+    >>> numbers.uniformity.shape, bool((numbers.influence > 0).all())
+    ((2,), True)
+    """
+    out, looks = capture(call, model, *inputs, **options)
+    influences = influence(_projected(call, out), model, looks, *inputs, **options)
+    real = real or {}
+    return OrderedDict(
+        (path, _numbers(seen, influences[path], _counted(real, path)))
+        for path, seen in looks.items()
+    )
+
+
+def influence(
+    f: Callable[..., Array],
+    model: nnx.Module,
+    looks: Mapping[str, Look],
+    *inputs: Any,
+    **options: Any,
+) -> dict[str, Array]:
+    r"""How much each head matters to a number, :math:`E_b |\partial f / \partial \xi_{bh}|`.
+
+    ξ multiplies a head's output, so that this is its weights times their gradient, summed: with a loss
+    for f, the importance by which heads are pruned.
+
+    Args:
+      f: a function of the model and the inputs to a scalar, a sum over batch rows, as a loss.
+      model: whose heads.
+      looks: of :func:`attn_jax.modules.capture` on the same inputs.
+
+    Returns:
+      By path, `h`.
+
+    Reference: Michel, Levy and Neubig (2019), equation 2.
+    """
+
+    def weighted(gates: dict[str, Array]) -> Array:
+        return gated(f, model, gates, *inputs, **options)
+
+    ones = {
+        path: jnp.ones((*x.y.shape[:-3], x.y.shape[-2]), x.y.dtype) for path, x in looks.items()
+    }
+    slopes = jax.grad(weighted)(ones)
+    return {path: jnp.abs(x).mean(tuple(range(x.ndim - 1))) for path, x in slopes.items()}
+
+
+def _projected(call: Callable[..., Any], out: Any) -> Callable[..., Array]:
+    """The outputs along one random direction: what does not move it moves none of them."""
+    leaves = [x for x in jax.tree.leaves(out) if jnp.issubdtype(x.dtype, jnp.floating)]
+    directions = [
+        jax.random.normal(jax.random.key(i), x.shape, x.dtype) for i, x in enumerate(leaves)
+    ]
+
+    def f(*arguments: Any, **options: Any) -> Array:
+        out = jax.tree.leaves(call(*arguments, **options))
+        moving = [x for x in out if jnp.issubdtype(x.dtype, jnp.floating)]
+        return sum((jnp.vdot(u, x) for u, x in zip(directions, moving)), jnp.zeros(()))
+
+    return f
+
+
+def _counted(real: Mapping[str, Array], path: str) -> Array | None:
+    fitting = [prefix for prefix in real if path.startswith(prefix)]
+    return real[max(fitting, key=len)] if fitting else None
+
+
+def _numbers(look: Look, influence: Array, real: Array | None) -> HeadNumbers:
+    stats = look.stats()
+    t, s = look.q.shape[-3], look.v.shape[-3]
+    weights = look.weights() if t * s <= MOST_WEIGHTS else None
+    return HeadNumbers(
+        summary=measures.summary(stats, real),
+        uniformity=_uniformity(look, stats.entropy, real),
+        influence=influence,
+        future=None if weights is None or t != s else measures.weight_on_future(weights),
+        divergence=None if weights is None else measures.divergence(weights, real),
+        finite=_finite(look, real),
+    )
+
+
+def _uniformity(look: Look, entropy: Array, real: Array | None) -> Array:
+    nothing = [jnp.zeros((*x.shape[:-1], 1), entropy.dtype) for x in (look.q, look.k)]
+    evenly = attention_stats(
+        *nothing, rule=Rule(mask=look.rule.mask), positions=look.positions
+    ).entropy  # log of the number of visible keys
+    some = evenly > 1e-3
+    counts = some if real is None else some & real[..., None, :]
+    every = tuple(i for i in range(entropy.ndim) if i != entropy.ndim - 2)
+    most = jnp.where(counts, evenly, 0).sum(every)
+    reached = jnp.where(counts, entropy, 0).sum(every)
+    return jnp.where(most > 0, reached / jnp.where(most > 0, most, 1), jnp.nan)
+
+
+def _finite(look: Look, real: Array | None) -> Finite:
+    y = look.y if real is None else jnp.where(real[..., None, None], look.y, 0)
+
+    def all_of(part: Any) -> Array:
+        return jnp.array([jnp.isfinite(x).all() for x in jax.tree.leaves(part)]).all()
+
+    return Finite(all_of(look.q), all_of(look.k), all_of(look.v), all_of(y))
