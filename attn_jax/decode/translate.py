@@ -1,5 +1,6 @@
 """Translation with an encoder-decoder: a source in, hypotheses out, one pure function."""
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -61,8 +62,9 @@ def translate(
     """Translates a batch; jit it over the model's parameters, and it compiles once for each shape.
 
     Args:
-      model: an encoder-decoder with `encode` and `step`, such as
-        :class:`attn_jax.models.Transformer`.
+      model: an encoder-decoder with `step`: one made of decoder blocks, such as
+        :class:`attn_jax.models.Transformer`, or one that brings a cache of its own, by
+        `start(source, beams=…, length=…)`, such as :class:`attn_jax.models.Bahdanau`.
       source: `b s` int32, tokens and the end token, padded.
       options: of the beam search; None searches greedily.
       length: how long the translations may become.
@@ -74,7 +76,8 @@ def translate(
     most = length.of(source.shape[-1])
     limits = length.limits(source, pad=specials.pad)
     size = 1 if options is None else options.size
-    cache = Cache.start(model, source, beams=size, length=most)
+    start = getattr(model, "start", functools.partial(Cache.start, model))
+    cache = start(source, beams=size, length=most)
     if options is None:
         return greedy(model.step, cache, limits, length=most, specials=specials)
     return beam(model.step, cache, limits, options, length=most, specials=specials)

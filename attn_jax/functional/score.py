@@ -112,7 +112,8 @@ def sum_over_depth(term: Callable[..., Array], q: Array, k: Array, *others: Arra
     r"""The sum over the depth of a function of single coordinates, :math:`\sum_c f(q_{ic}, k_{jc})`.
 
     It holds a few coordinates' terms at a time, O(t s) in both directions of differentiation, where
-    the array of all terms is `*b h t s d`; and each step works along the keys, which vectorises.
+    the array of all terms is `*b h t s d`; and each step works along the keys, which vectorises. A
+    single query has no more terms than its keys have coordinates, and they are summed at once.
 
     Args:
       term: an elementwise function of arrays that broadcast against each other.
@@ -128,6 +129,11 @@ def sum_over_depth(term: Callable[..., Array], q: Array, k: Array, *others: Arra
     *batch, t, h, d = q.shape
     s, g = k.shape[-3:-1]
     dtype = score_dtype(q, k, *others)
+    if t == 1:
+        one = q.astype(dtype).reshape(*batch, g, h // g, 1, d)
+        many = jnp.moveaxis(k.astype(dtype), -3, -2)[..., None, :, :]  # *b g 1 s d
+        terms = jax.checkpoint(lambda q, k, *others: term(q, k, *others).sum(-1))
+        return terms(one, many, *others).reshape(*batch, h, 1, s)
     q = jnp.moveaxis(q.astype(dtype), (-1, -3), (0, -1)).reshape(d, *batch, g, h // g, t, 1)
     k = jnp.moveaxis(k.astype(dtype), (-1, -3), (0, -1)).reshape(d, *batch, g, 1, 1, s)
 
@@ -135,7 +141,8 @@ def sum_over_depth(term: Callable[..., Array], q: Array, k: Array, *others: Arra
     def add(total: Array, coordinate: tuple[Array, ...]) -> tuple[Array, None]:
         return total + term(*coordinate), None
 
-    zeros = jnp.zeros((*batch, g, h // g, t, s), dtype)
+    term_of_one = jax.eval_shape(term, q[0], k[0], *(x[0] for x in others))
+    zeros = jax.lax.full_like(term_of_one, 0, dtype, (*batch, g, h // g, t, s))
     total, _ = jax.lax.scan(add, zeros, (q, k, *others), unroll=max(1, min(8, d)))
     return total.reshape(*batch, h, t, s)
 
