@@ -5,7 +5,8 @@ from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.dense import dense
 from attn_jax.backends.fused import fused
 from attn_jax.backends.linear import linear
+from attn_jax.backends.ring import ring
 
 auto = "auto"
 
-__all__ = ["Backend", "auto", "blockwise", "dense", "fused", "linear"]
+__all__ = ["Backend", "auto", "blockwise", "dense", "fused", "linear", "ring"]

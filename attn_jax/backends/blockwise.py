@@ -13,10 +13,45 @@ from attn_jax.backends.streaming import softmax_rows, weighted_rows
 from attn_jax.backends.tile_kernel import cut_up, from_blocks
 from attn_jax.backends.tile_list import TileList, default_tile, tile_list
 from attn_jax.functional.normalizers import softmax
+from attn_jax.functional.tiles import Cut
 from attn_jax.functional.value import Array
 
 
-class blockwise(Backend):
+class Streaming(Backend):
+    """A backend that sums over the keys of each query."""
+
+    def rows(self, problem: Problem) -> tuple[Array, Array]:
+        """Averages of values `*b t h e` and log-sum-exps `*b h t`, without a sink, for a softmax.
+
+        For another normalizer the sums of mass times value, and of mass.
+        """
+        raise NotImplementedError
+
+    def attend(self, problem: Problem) -> Array:
+        if 0 in (problem.axes.t, problem.axes.s):
+            return dense().attend(problem)  # no score at all
+        normalizer = problem.rule.normalizer
+        if isinstance(normalizer, softmax):
+            return self.attend_with_lse(problem)[0]
+        y, total = self.rows(problem)
+        y = normalizer.normalise(y, jnp.swapaxes(total, -1, -2)[..., None])
+        return y.astype(_dtype(problem))
+
+    def attend_with_lse(self, problem: Problem) -> tuple[Array, Array]:
+        if 0 in (problem.axes.t, problem.axes.s):
+            return dense().attend_with_lse(problem)
+        normalizer = problem.rule.normalizer
+        assert isinstance(normalizer, softmax)
+        y, lse = normalizer.with_sink(*self.rows(problem))
+        return y.astype(_dtype(problem)), lse
+
+
+def _dtype(problem: Problem) -> Any:
+    assert problem.v is not None
+    return problem.v.dtype
+
+
+class blockwise(Streaming):
     r"""Only the tiles that some query looks at, with O(t + s) memory forward and backward.
 
     .. math:: \ell_i = \ln \sum_B \sum_{j \in B} e^{s_{ij}}, \quad
@@ -54,37 +89,18 @@ class blockwise(Backend):
         """The tiles it visits."""
         return tile_list(problem, self.tile or default_tile(problem.axes))
 
-    def attend(self, problem: Problem) -> Array:
-        if 0 in (problem.axes.t, problem.axes.s):
-            return dense().attend(problem)  # no score at all
+    def rows(self, problem: Problem) -> tuple[Array, Array]:
+        tiles = self.tiles(problem)
+        kernel, operands = cut_up(problem, tiles)
         normalizer = problem.rule.normalizer
         if isinstance(normalizer, softmax):
-            return self.attend_with_lse(problem)[0]
-        tiles = self.tiles(problem)
-        sums = weighted_rows(*cut_up(problem, tiles), normalizer.mass)
-        y, total = _join(problem, tiles, *sums)
-        return normalizer.normalise(y, jnp.swapaxes(total, -1, -2)[..., None]).astype(
-            _dtype_of(problem.v)
-        )
-
-    def attend_with_lse(self, problem: Problem) -> tuple[Array, Array]:
-        if 0 in (problem.axes.t, problem.axes.s):
-            return dense().attend_with_lse(problem)
-        normalizer = problem.rule.normalizer
-        assert isinstance(normalizer, softmax)
-        tiles = self.tiles(problem)
-        y, lse = _join(problem, tiles, *softmax_rows(*cut_up(problem, tiles)))
-        y, lse = normalizer.with_sink(y, lse)
-        return y.astype(_dtype_of(problem.v)), lse
+            rows = softmax_rows(kernel, operands)
+        else:
+            rows = weighted_rows(kernel, operands, normalizer.mass)
+        return join(tiles.queries, len(problem.axes.batch), *rows)
 
 
-def _join(problem: Problem, tiles: TileList, y: Array, rows: Array) -> tuple[Array, Array]:
-    """Blocks `n *b h t e` and `n *b h t` as `*b t h e` and `*b h t`."""
-    batch = len(problem.axes.batch)
-    rows = from_blocks(rows, tiles.queries, batch)
-    return from_blocks(y, tiles.queries, batch), jnp.swapaxes(rows, -1, -2)
-
-
-def _dtype_of(v: Array | None) -> Any:
-    assert v is not None
-    return v.dtype
+def join(queries: Cut, batch: int, y: Array, rows: Array) -> tuple[Array, Array]:
+    """Blocks of queries `n *b h t e` and `n *b h t` as `*b t h e` and `*b h t`."""
+    rows = from_blocks(rows, queries, batch)
+    return from_blocks(y, queries, batch), jnp.swapaxes(rows, -1, -2)

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
+from jax.lax import full_like  # keeps, inside jax.shard_map, what devices the original differs on
 
 from attn_jax.backends.tile_kernel import Kernel, Operands, block
 from attn_jax.backends.tile_list import ORIGIN, Pairs
@@ -38,14 +39,14 @@ def row_sums(operands: Operands, tile: Callable[..., Any]) -> Any:
 
             if live is None:
                 return compute(blocks)
-            zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+            zeros = jax.tree.map(jnp.zeros_like, like)
             return jax.lax.cond(live, compute, lambda _: zeros, blocks)
 
         return jax.checkpoint(contribution, prevent_cse=False)
 
     first = jax.tree.map(lambda a: a[0], (operands.q, operands.k, operands.v))
     like = jax.eval_shape(lambda blocks: tile(True, *ORIGIN, *blocks), first)
-    sums = jax.tree.map(lambda x: jnp.zeros((operands.rows, *x.shape), x.dtype), like)
+    sums = jax.tree.map(lambda x: full_like(x, 0, shape=(operands.rows, *x.shape)), like)
     for pairs, contribution in ((operands.full, on(False)), (operands.partial, on(True))):
 
         def add(sums: Any, pair: Pairs, contribution: Any = contribution) -> tuple[Any, None]:
@@ -62,9 +63,22 @@ def row_sums(operands: Operands, tile: Callable[..., Any]) -> Any:
 def softmax_rows(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
     """Averages of the values `n *b h t e` under a softmax, and log-sum-exps `n *b h t`."""
 
-    @jax.custom_jvp
-    def attention(operands: Operands) -> tuple[Array, Array]:
-        return _online(kernel, operands)
+    def sums(operands: Operands, shift: Array) -> tuple[Array, Array]:
+        return weighted_rows(kernel, operands, jnp.exp, shift)
+
+    return softmax_by_sums(lambda operands: _online(kernel, operands), sums)(operands)
+
+
+def softmax_by_sums(
+    online: Callable[[Any], tuple[Array, Array]],
+    sums: Callable[[Any, Array], tuple[Array, Array]],
+) -> Callable[[Any], tuple[Array, Array]]:
+    """``online(operands)``, averages `… e` and log-sum-exps `…`, with the derivative of the sums.
+
+    ``sums(operands, lse)``: Σ w v and Σ w for weights w = exp(score − lse), whose derivative in the
+    operands is known.
+    """
+    attention = jax.custom_jvp(online)
 
     def derivative(primals: Any, tangents: Any) -> Any:
         leaves, structure = jax.tree.flatten(primals[0])
@@ -73,17 +87,18 @@ def softmax_rows(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
         y, lse = attention(*primals)
         shift = jnp.where(lse == -jnp.inf, 0, lse)
 
-        def sums(some: list[Any]) -> tuple[Array, Array]:
+        def of_moving(some: list[Any]) -> tuple[Array, Array]:
             changed = list(leaves)
             for n, leaf in zip(moving, some, strict=True):
                 changed[n] = leaf
-            return weighted_rows(kernel, jax.tree.unflatten(structure, changed), jnp.exp, shift)
+            return sums(jax.tree.unflatten(structure, changed), shift)
 
-        _, (dy, dz) = jax.jvp(sums, ([leaves[n] for n in moving],), ([dots[n] for n in moving],))
+        some = [leaves[n] for n in moving]
+        _, (dy, dz) = jax.jvp(of_moving, (some,), ([dots[n] for n in moving],))
         return (y, lse), (dy - dz[..., None] * y, dz)
 
     attention.defjvp(derivative, symbolic_zeros=True)
-    return attention(operands)
+    return attention
 
 
 def weighted_rows(
@@ -112,7 +127,7 @@ def row_maxima(kernel: Kernel, operands: Operands) -> Array:
 
     operands = jax.lax.stop_gradient(operands)
     scores = _scores_like(kernel, operands)
-    highest = jnp.full((operands.rows, *scores.shape[:-1]), -jnp.inf, scores.dtype)
+    highest = full_like(scores, -jnp.inf, shape=(operands.rows, *scores.shape[:-1]))
     return _update_rows(operands, tile, highest)
 
 
@@ -133,11 +148,14 @@ def _online(kernel: Kernel, operands: Operands) -> tuple[Array, Array]:
         return higher, total, sums * fade[..., None] + weigh(dropped, v)
 
     scores = _scores_like(kernel, operands)
-    shape, dtype = (operands.rows, *scores.shape[:-1]), scores.dtype
+    weighed = jax.eval_shape(
+        lambda s, o: weigh(kernel.drop(o.captured, *ORIGIN, s), block(o.v, 0)), scores, operands
+    )
+    shape = (operands.rows, *scores.shape[:-1])
     state = (
-        jnp.full(shape, -jnp.inf, dtype),
-        jnp.zeros(shape, dtype),
-        jnp.zeros((*shape, operands.v.shape[-1]), dtype),
+        full_like(scores, -jnp.inf, shape=shape),
+        full_like(scores, 0, shape=shape),
+        full_like(weighed, 0, scores.dtype, (*shape, weighed.shape[-1])),
     )
     highest, total, sums = _update_rows(operands, tile, state)
     seen = total > 0
