@@ -1,0 +1,107 @@
+"""ViT, DeiT and Swin without their twins: published sizes, geometry, what a call may not do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attn_jax.models.swin import Swin, SwinConfig
+from attn_jax.models.vit import DEIT, ViT, ViTConfig
+
+SMALL = SwinConfig(2, 1, 5, "class", 8, (2, 2), (2, 2), 3, 2.0, "gelu", 1e-5, 0.6)
+
+
+def parameters(make):
+    return sum(x.size for x in jax.tree.leaves(nnx.state(nnx.eval_shape(make), nnx.Param)))
+
+
+def slow(make, count):
+    return pytest.param(make, count, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (ViT.tiny, 5_717_416),  # Touvron et al. (2021) and the code of both papers
+        slow(ViT.small, 22_050_664),
+        (ViT.base, 86_567_656),
+        slow(ViT.large, 304_326_632),
+        slow(lambda: ViT.tiny(DEIT), 5_910_800),
+        slow(lambda: ViT.small(DEIT), 22_436_432),
+        (lambda: ViT.base(DEIT), 87_338_192),
+        (Swin.tiny, 28_288_354),  # Liu et al. (2021) and their code
+        slow(Swin.small, 49_606_258),
+        slow(Swin.base, 87_768_224),
+    ],
+)
+def test_presets_have_the_published_number_of_parameters(make, count):
+    assert parameters(make) == count
+
+
+def test_configs_that_make_no_model_are_refused():
+    with pytest.raises(ValueError, match="set distilled=True"):
+        ViTConfig(head="teacher")
+    with pytest.raises(ValueError, match='"class", "teacher" or "pooler", got \'linear\''):
+        ViTConfig(head="linear")
+    with pytest.raises(ValueError, match='"class" or "pooler"'):
+        SwinConfig(head="teacher")
+    with pytest.raises(ValueError, match=r"got \(2, 2\) and \(3, 6, 12, 24\)"):
+        nnx.eval_shape(lambda: Swin(SwinConfig(depths=(2, 2)), rngs=nnx.Rngs(0)))
+
+
+def compiled(model, method):
+    graph, state = nnx.split(model)
+    jitted = jax.jit(lambda state, *a, **o: getattr(nnx.merge(graph, state), method)(*a, **o))
+    return lambda *arguments, **options: jitted(state, *arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def swin():
+    return Swin(SMALL, rngs=nnx.Rngs(0))
+
+
+@pytest.mark.slow
+def test_a_pixel_moves_only_what_its_windows_reach(swin):
+    """In the first block its own window; in the second the windows that straddle that one."""
+    image = jax.random.normal(jax.random.key(0), (1, 24, 24, 1))  # 12 × 12 patches, windows of 3
+    states = compiled(swin, "hidden_states")
+    changed = states(image.at[0, 0, 0, 0].add(1.0))[1] != states(image)[1]
+    moved = np.argwhere(np.asarray(changed)[0].any(-1))
+    assert set(map(tuple, moved)) == {(y, x) for y in range(4) for x in range(4)}
+
+
+@pytest.mark.slow
+def test_maps_sum_to_one_and_never_join_what_a_shift_brought_together(swin):
+    maps = compiled(swin, "attention_maps")(jnp.ones((1, 10, 13, 1)))
+    assert [m.shape for m in maps] == [(1, 6, 2, 9, 9)] * 2 + [(1, 2, 2, 9, 9)] * 2
+    for m in maps:
+        np.testing.assert_allclose(m.sum(-1), 1, atol=1e-5)
+    corner = maps[1][0, -1, 0]
+    assert (corner[0] > 0).sum() == 4  # of the last window, only what was there before the shift
+
+
+@pytest.mark.slow
+def test_an_image_smaller_than_a_window_is_one_window(swin):
+    assert compiled(swin, "__call__")(jnp.ones((2, 3, 5, 1))).shape == (2, 5)
+
+
+@pytest.mark.slow
+def test_depth_is_dropped_by_the_example_and_not_by_its_company(swin):
+    call = compiled(swin, "__call__")
+    images = jax.random.normal(jax.random.key(0), (8, 6, 6, 1))
+    keys = jax.vmap(lambda n: jax.random.fold_in(jax.random.key(5), n))(jnp.arange(8))
+    together = call(images, rng=keys)
+    np.testing.assert_allclose(together[2:4], call(images[2:4], rng=keys[2:4]), atol=1e-5)
+    assert jnp.abs(together - call(images)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_a_distilled_vit_takes_images_of_any_size_and_shows_where_it_looks():
+    config = ViTConfig(8, 4, 1, 5, distilled=True, head="teacher").sized(8, 2, 2)
+    model = ViT(config, rngs=nnx.Rngs(0))
+    maps = compiled(model, "attention_maps")(jnp.ones((3, 12, 8, 1)))
+    assert [m.shape for m in maps] == [(3, 2, 8, 8)] * 2
+    np.testing.assert_allclose(maps[0].sum(-1), 1, atol=1e-5)
+    with pytest.raises(ValueError, match="4 × 4 do not divide an image of 9 × 8"):
+        model(jnp.ones((1, 9, 8, 1)))
