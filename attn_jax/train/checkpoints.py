@@ -15,6 +15,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN
 
 from attn_jax.train.checksum import checksum, structure
+from attn_jax.train.distributed import first_alone
 from attn_jax.train.identity import compare
 from attn_jax.train.retention import Retention
 from attn_jax.train.state import State
@@ -203,6 +204,10 @@ class Checkpoints:
             raise Unreadable(f"checkpoint {step} cannot be read ({reason})") from error
 
     def _set_aside(self, step: int) -> None:
+        first_alone(lambda: self._move_aside(step))
+        self._manager.reload()
+
+    def _move_aside(self, step: int) -> None:
         broken = self.directory / str(step)
         aside = self.directory.with_name(f"{self.directory.name}.broken") / str(step)
         number = 0
@@ -211,7 +216,6 @@ class Checkpoints:
             aside = aside.with_name(f"{step}.{number}")
         aside.parent.mkdir(exist_ok=True)
         broken.rename(aside)
-        self._manager.reload()
         self._report(f"checkpoint {step} was moved to {aside}")
 
 

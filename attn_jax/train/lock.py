@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from attn_jax.train.distributed import first_alone
+
 # A lock belongs to the process, so which of its threads holds it has to be known in the process.
 _holders: dict[str, int] = {}
 
@@ -22,6 +24,8 @@ def hold(workdir: str | os.PathLike) -> Iterator[None]:
 
     The kernel drops the lock with the process, however it dies, so none is ever left behind.
 
+    Of several processes that are one run, the first holds it for all.
+
     Args:
       workdir: made if it is not there.
 
@@ -34,6 +38,13 @@ def hold(workdir: str | os.PathLike) -> Iterator[None]:
     ...         print("held once, by us")
     held once, by us
     """
+    with contextlib.ExitStack() as stack:
+        first_alone(lambda: stack.enter_context(_hold(workdir)))
+        yield
+
+
+@contextlib.contextmanager
+def _hold(workdir: str | os.PathLike) -> Iterator[None]:
     path = Path(workdir) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     name = os.path.realpath(path)

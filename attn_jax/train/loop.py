@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from attn_jax.train.checkpoints import Checkpoints, Record
+from attn_jax.train.distributed import any_of, is_first, several
 from attn_jax.train.identity import compare
 from attn_jax.train.lock import hold
-from attn_jax.train.metrics import Meter, Records
+from attn_jax.train.metrics import Meter, NoRecords, Records
 from attn_jax.train.pace import Pace
-from attn_jax.train.progress import Progress, progress
+from attn_jax.train.progress import Progress, Silent, progress
 from attn_jax.train.report import Report
 from attn_jax.train.signals import Interrupted, Signals, StopAsked
 from attn_jax.train.standing import Plan, Run, Standing
@@ -48,6 +49,9 @@ def fit(
     SIGTERM and SIGINT finish the step, save, and raise `Interrupted`, which ends the process with
     exit code 0; a second one ends it at once. A finished run returns immediately.
 
+    On several hosts all call this; the workdir is one that all of them see. A signal that one of
+    them hears stops all at the same step: the next one that is logged or evaluated.
+
     Args:
       state: the state to begin with; it stays usable.
       step: of `make_step`.
@@ -73,7 +77,7 @@ def fit(
     workdir = Path(run.workdir)
     with contextlib.ExitStack() as stack:
         stack.enter_context(hold(workdir))
-        shown = progress(plan.steps)
+        shown = progress(plan.steps) if is_first() else Silent()
         stack.callback(shown.close)
         signals = stack.enter_context(Signals())
         checkpoints = stack.enter_context(
@@ -81,11 +85,16 @@ def fit(
         )
         loop = _Loop(step.place(state), step, batches, plan, run, evaluate)
         loop.begin(checkpoints, shown)
-        records = Records(workdir, step=loop.number, evaluated=loop.standing.evaluated)
+        records = (
+            Records(workdir, step=loop.number, evaluated=loop.standing.evaluated)
+            if is_first()
+            else NoRecords()
+        )
         stack.callback(records.close)
         result = loop.go(checkpoints, records, shown, signals)
-    if signals.received:
-        message = f"{signals.received.name}: saved at step {loop.number}; run again to go on"
+    if loop.stopping:
+        told = signals.received.name if signals.received else "another host was told to stop"
+        message = f"{told}: saved at step {loop.number}; run again to go on"
         print(message, file=sys.stderr, flush=True)
         raise Interrupted(message)
     return result
@@ -102,6 +111,7 @@ class _Loop:
         self.pending: list[tuple[int, np.ndarray, Any]] = []
         self.drawn_from = batches.get_state()  # where the first of the pending batches was
         self.failures = 0
+        self.agreed = False
         self.pace = Pace()
 
     def begin(self, checkpoints: Checkpoints, shown: Progress) -> None:
@@ -126,20 +136,34 @@ class _Loop:
 
     def go(self, checkpoints, records, shown, signals) -> tuple[State, Report]:
         self.checkpoints, self.records, self.shown = checkpoints, records, shown
+        self.signals = signals
         while True:
-            if self._evaluation_due():
+            evaluating = self._evaluation_due()
+            if evaluating:
                 self._settle()
-                with contextlib.suppress(StopAsked), signals.disposable():
+                disposable = contextlib.nullcontext() if several() else signals.disposable()
+                with contextlib.suppress(StopAsked), disposable:
                     self._evaluate()
-                self._save()
-            elif self._every(self.plan.save_every) or self._over() or signals.received:
+            if evaluating or self._every(self.plan.log_every):
+                self._agree()
+            if evaluating or self._every(self.plan.save_every) or self._over() or self.stopping:
                 self._settle()
                 self._save()
-            if self._over() or signals.received:
+            if self._over() or self.stopping:
                 return self.state, self._report()
             self._take()
             if self._every(self.plan.log_every):
                 self._settle()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a signal has come: here, or to any of several hosts when they last agreed."""
+        return self.agreed if several() else self.signals.received is not None
+
+    def _agree(self) -> None:
+        """Where all hosts have waited for the device anyway."""
+        if several():
+            self.agreed = any_of(self.signals.received is not None)
 
     def _take(self) -> None:
         self.pace.go()

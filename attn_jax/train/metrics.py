@@ -120,6 +120,19 @@ class Records:
         file.flush()
 
 
+class NoRecords:
+    """Writes nothing: of several hosts one writes for all."""
+
+    def write(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Nothing."""
+
+    def time(self, step: int, values: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 def _json(line: Mapping[str, Any]) -> str:
     """JSON has no NaN or infinity; they become null."""
     clean = {

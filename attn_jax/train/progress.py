@@ -52,6 +52,19 @@ class Lines:
         """Nothing to close."""
 
 
+class Silent:
+    """Tells nothing: of several hosts one speaks for all."""
+
+    def update(self, step: int, values: Mapping[str, float], seconds_left: float) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 class Bar:
     """A bar that is redrawn in place."""
 
