@@ -12,8 +12,8 @@ from flax import nnx
 from attn_jax.models.cbam import CBAM
 from attn_jax.models.resnet import ResNetConfig
 from attn_jax.models.senet import SENet
+from tests.parity.twin import cross_entropy, torch
 
-torch = pytest.importorskip("torch", reason="the twin is written in torch")
 F = torch.nn.functional
 pytestmark = pytest.mark.slow
 
@@ -127,16 +127,12 @@ def twin(model, images, labels, training):
     network = Twin(weights, model.config, training)
     logits = network(torch.tensor(images).permute(0, 3, 1, 2))
     F.cross_entropy(logits, torch.tensor(labels)).backward()
-    return network, logits, {name: w.grad for name, w in weights.items() if w.grad is not None}
-
-
-def close(ours, theirs):
-    theirs = theirs.detach().numpy()
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
+    gradients = {n: w.grad.numpy() for n, w in weights.items() if w.grad is not None}
+    return network, logits.detach().numpy(), gradients
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_logits_gates_statistics_and_gradients_are_those_of_the_formulas(case, training):
+def test_logits_gates_statistics_and_gradients_are_those_of_the_formulas(case, training, record):
     model, images, labels = case
     network, logits, gradients = twin(model, images, labels, training)
     graph, parameters, statistics = nnx.split(model, nnx.Param, nnx.BatchStat)
@@ -144,19 +140,26 @@ def test_logits_gates_statistics_and_gradients_are_those_of_the_formulas(case, t
     def loss(parameters):
         model = nnx.merge(graph, parameters, statistics)
         logits, moved = model.in_training(images) if training else (model(images), statistics)
-        chosen = jax.nn.log_softmax(logits)[np.arange(3), labels]
-        return -chosen.mean(), (logits, moved, () if training else model.gates(images))
+        outputs = logits, names(moved), () if training else model.gates(images)
+        return cross_entropy(logits, labels), outputs
 
     ours, (our_logits, moved, gates) = jax.jit(jax.grad(loss, has_aux=True))(parameters)
-    close(our_logits, logits)
     ours = names(ours)
     assert set(ours) == set(gradients)
-    largest = max(g.abs().max() for g in gradients.values())
+    largest = max(np.abs(g).max() for g in gradients.values())
+
+    def same(what, ours, theirs, scale=None):
+        scale = np.abs(theirs).max() if scale is None else scale
+        difference = float(np.abs(np.asarray(ours) - theirs).max() / scale)
+        assert difference <= 1e-9, what
+        record(type(model).__name__, what, difference)
+
+    same("logits", our_logits, logits)
     for name, gradient in gradients.items():
-        np.testing.assert_allclose(ours[name], gradient, rtol=0, atol=1e-9 * largest, err_msg=name)
-    for name, value in names(moved).items():
-        close(value, network.moved[name])
+        same("gradients", ours[name], gradient, largest)
+    for name, value in moved.items():
+        same("running statistics", value, network.moved[name].numpy())
     if not training:
         for gate, theirs in zip(jax.tree.leaves(gates), network.gates, strict=True):
-            close(np.moveaxis(gate, -1, 1), theirs)
+            same("gates", np.moveaxis(gate, -1, 1), theirs.detach().numpy())
             assert np.ptp(gate, axis=0).max() > 0.02, "images do not differ in their gates"
