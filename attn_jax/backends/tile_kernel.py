@@ -125,7 +125,7 @@ def cut_up(problem: Problem, tiles: TileList) -> tuple[Kernel, Operands]:
         indices = jnp.arange(axes.h), tile.queries.array(), tile.keys.array()
         return problem.dropout.on_weights(weights, *indices)
 
-    blocks = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (q, k))
+    blocks = jax.eval_shape(lambda x: block(x, 0), (q, k))
     unmasked, captured0 = hoist(scores(False), *ORIGIN, *blocks)
     masked, captured1 = hoist(scores(True), *ORIGIN, *blocks)
     weights = jax.eval_shape(scores(False), *ORIGIN, *blocks)

@@ -56,12 +56,12 @@ def streamed_visibility(problem: Problem, tiles: TileList) -> tuple[Array, Array
         real = (tile.queries.array() < t)[:, None] & (tile.keys.array() < s)
         return problem.rule.mask.allowed(tile) & real
 
-    *heads, _, _ = jax.eval_shape(allowed, *ORIGIN).shape
+    like = jax.eval_shape(allowed, *ORIGIN)
+    *heads, _, _ = like.shape
     known = [np.bincount(blocks, minlength=n) > 0 for blocks, n in _touched(tiles)]
     seeing, seen = (
-        jnp.broadcast_to(
-            jnp.asarray(k).reshape(-1, *[1] * len(heads), 1), (len(k), *heads, cut.size)
-        )
+        jnp.asarray(k).reshape(-1, *[1] * len(heads), 1)
+        | jax.lax.full_like(like, False, shape=(len(k), *heads, cut.size))
         for k, cut in zip(known, (tiles.queries, tiles.keys), strict=True)
     )
     queries, keys = tiles.partial.queries, tiles.partial.keys
