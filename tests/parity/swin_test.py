@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.parity.images import check_pooled
 from tests.parity.twin import Outputs, Twins, cross_entropy, redraw, transformers
 
 pytestmark = pytest.mark.slow
@@ -50,3 +51,9 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
 
     inputs = dict(pixel_values=np.moveaxis(images, -1, 1), labels=labels)
     Twins(theirs, tmp_path, record).check(call, inputs)
+
+
+def test_a_body_with_its_pooler_agrees_with_its_twin(x64, tmp_path, record):
+    theirs = redraw(transformers.SwinModel(transformers.SwinConfig(**SIZES)))
+    images = np.random.default_rng(0).normal(size=(2, 16, 8, 3))
+    check_pooled(Twins(theirs, tmp_path, record), images)

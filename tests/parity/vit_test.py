@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.parity.images import check_pooled
 from tests.parity.twin import Outputs, Twins, cross_entropy, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
@@ -62,3 +63,12 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     if "another size" in case:
         inputs["interpolate_pos_encoding"] = True
     Twins(theirs, tmp_path, record).check(call, inputs)
+
+
+@pytest.mark.parametrize("name", ["ViTModel", "DeiTModel"])
+def test_a_body_with_its_pooler_agrees_with_its_twin(name, x64, tmp_path, record):
+    config = getattr(transformers, f"{name.removesuffix('Model')}Config")(**SIZES)
+    theirs = redraw(getattr(transformers, name)(config))
+    check_pooled(
+        Twins(theirs, tmp_path, record), np.random.default_rng(0).normal(size=(2, 8, 8, 3))
+    )
