@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attn_jax.interop import bert, gpt2, roberta, swin, vit
+from attn_jax.interop import bert, gpt2, image_gpt, roberta, swin, vit
 from attn_jax.interop.architecture import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     bert.ARCHITECTURE,
     roberta.ARCHITECTURE,
     gpt2.ARCHITECTURE,
+    image_gpt.ARCHITECTURE,
     vit.VIT,
     vit.DEIT,
     swin.ARCHITECTURE,

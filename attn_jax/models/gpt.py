@@ -50,23 +50,10 @@ class GPTConfig:
     tied: bool = True
 
 
-class GPT(nnx.Module):
-    """A decoder-only language model with learned positions.
+class CausalStack(nnx.Module):
+    """Causal blocks over embedded tokens and positions; one table embeds and gives logits if tied.
 
-    It is the encoder of :class:`attn_jax.models.Bert` with a causal rule, normalisation before each
-    sublayer and once more at the end, and no segments.
-
-    Args:
-      config: the sizes.
-      rule: the mechanism of all attention; a causal mask joins it.
-      rngs: where the initial parameters come from.
-
-    Reference: Radford et al. (2019).
-
-    >>> blocks = BlockOptions(width=8, hidden=16, heads=2, norm="pre")
-    >>> model = GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
-    >>> model(jnp.array([[5, 6, 2]])).shape, model.layers[0].self_attention.rule
-    ((1, 3, 11), Rule(mask=causal()))
+    What :class:`GPT` and its kin share. Args as of :class:`GPT`.
     """
 
     def __init__(
@@ -86,31 +73,6 @@ class GPT(nnx.Module):
         self.norm = blocks.layer_norm(rngs)
         if not config.tied:
             self.output = TokenEmbedding(config.vocabulary, blocks.width, rngs=rngs)
-
-    @classmethod
-    def small(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """GPT-2 of 124 million parameters; ``nnx.eval_shape(GPT.small)`` allocates none of them."""
-        return cls._of(12, 768, 12, rngs)
-
-    @classmethod
-    def medium(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """GPT-2 of 355 million parameters."""
-        return cls._of(24, 1024, 16, rngs)
-
-    @classmethod
-    def large(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """GPT-2 of 774 million parameters."""
-        return cls._of(36, 1280, 20, rngs)
-
-    @classmethod
-    def xl(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """GPT-2 of 1,558 million parameters."""
-        return cls._of(48, 1600, 25, rngs)
-
-    @classmethod
-    def _of(cls, layers: int, width: int, heads: int, rngs: nnx.Rngs | None) -> Self:
-        config = GPTConfig(layers=layers, blocks=_blocks(width, heads))
-        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)
 
     def __call__(
         self,
@@ -178,15 +140,63 @@ class GPT(nnx.Module):
             layers.append(layer)
         return self._logits(self.norm(x[..., -1, :])), cache.replace(layers=tuple(layers))
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens it can read; None where only the rule says where they stand."""
+        return None if self.positions is None else self.positions.size
+
     def _embed(self, ids: Array, positions: Array) -> Array:
         x = self.embedding(ids)
-        if self.positions is None:  # a model whose rule says where tokens stand
+        if self.longest is None:
             return x
-        if ids.shape[-1] > self.positions.size:
-            raise ValueError(
-                f"{ids.shape[-1]} tokens, but the model has {self.positions.size} positions"
-            )
+        if ids.shape[-1] > self.longest:
+            raise ValueError(f"{ids.shape[-1]} tokens, but the model has {self.longest} positions")
         return x + self.positions(positions)
 
     def _logits(self, x: Array) -> Array:
         return (self.embedding if self.config.tied else self.output).logits(x)
+
+
+class GPT(CausalStack):
+    """A decoder-only language model with learned positions.
+
+    It is the encoder of :class:`attn_jax.models.Bert` with a causal rule, normalisation before each
+    sublayer and once more at the end, and no segments.
+
+    Args:
+      config: the sizes.
+      rule: the mechanism of all attention; a causal mask joins it.
+      rngs: where the initial parameters come from.
+
+    Reference: Radford et al. (2019).
+
+    >>> blocks = BlockOptions(width=8, hidden=16, heads=2, norm="pre")
+    >>> model = GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
+    >>> model(jnp.array([[5, 6, 2]])).shape, model.layers[0].self_attention.rule
+    ((1, 3, 11), Rule(mask=causal()))
+    """
+
+    @classmethod
+    def small(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 124 million parameters; ``nnx.eval_shape(GPT.small)`` allocates none of them."""
+        return cls._of(12, 768, 12, rngs)
+
+    @classmethod
+    def medium(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 355 million parameters."""
+        return cls._of(24, 1024, 16, rngs)
+
+    @classmethod
+    def large(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 774 million parameters."""
+        return cls._of(36, 1280, 20, rngs)
+
+    @classmethod
+    def xl(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """GPT-2 of 1,558 million parameters."""
+        return cls._of(48, 1600, 25, rngs)
+
+    @classmethod
+    def _of(cls, layers: int, width: int, heads: int, rngs: nnx.Rngs | None) -> Self:
+        config = GPTConfig(layers=layers, blocks=_blocks(width, heads))
+        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)

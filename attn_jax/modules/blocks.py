@@ -21,6 +21,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
+    "gelu_sigmoid": lambda x: x * jax.nn.sigmoid(1.702 * x),
     "silu": jax.nn.silu,
 }
 
@@ -35,9 +36,11 @@ class BlockOptions:
       heads: h, query heads.
       key_value_heads: g, key and value heads; h where None.
       norm: "post" normalises after the residual sum, "pre" before the sublayer.
-      activation: of the feed-forward network: "relu", "gelu" (exact), "gelu_tanh" (its
-        approximation, GPT-2's) or "silu".
+      activation: of the feed-forward network: "relu", "gelu" (exact), "gelu_tanh" and
+        "gelu_sigmoid" (its approximations, GPT-2's and ImageGPT's) or "silu".
       epsilon: added to the variance in each layer normalisation.
+      centred: whether layer normalisation subtracts the mean and adds a bias; else it divides by
+        the root mean square (Zhang and Sennrich 2019).
       dropout: rate on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate on the feed-forward network's hidden units.
@@ -59,6 +62,7 @@ class BlockOptions:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
+    centred: bool = True
 
     def __post_init__(self) -> None:
         if self.norm not in ("pre", "post"):
@@ -79,9 +83,10 @@ class BlockOptions:
             rngs=rngs,
         )
 
-    def layer_norm(self, rngs: nnx.Rngs) -> nnx.LayerNorm:
+    def layer_norm(self, rngs: nnx.Rngs) -> nnx.LayerNorm | nnx.RMSNorm:
         """Layer normalisation of these sizes (Ba, Kiros and Hinton 2016)."""
-        return nnx.LayerNorm(self.width, epsilon=self.epsilon, rngs=rngs)
+        norm = nnx.LayerNorm if self.centred else nnx.RMSNorm
+        return norm(self.width, epsilon=self.epsilon, rngs=rngs)
 
 
 class FeedForward(nnx.Module):

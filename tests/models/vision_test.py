@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attn_jax.models.image_gpt import ImageGPT, ImageGPTConfig, nearest
 from attn_jax.models.swin import Swin, SwinConfig
 from attn_jax.models.vit import DEIT, ViT, ViTConfig
 
@@ -39,6 +40,29 @@ def test_presets_have_the_published_number_of_parameters(make, count):
     assert parameters(make) == count
 
 
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (ImageGPT.small, 76e6),  # Chen et al. (2020), section 3.3
+        slow(ImageGPT.medium, 455e6),
+        slow(ImageGPT.large, 1.4e9),
+    ],
+)
+def test_presets_have_about_as_many_parameters_as_the_paper_prints(make, count):
+    assert parameters(make) == pytest.approx(count, rel=0.03)
+
+
+def test_an_image_is_its_nearest_colours_row_by_row_after_a_start_token():
+    palette = np.random.default_rng(0).uniform(size=(7, 3)).astype(np.float32)
+    colours = np.random.default_rng(1).integers(0, 7, (2, 12))
+    images = jnp.asarray(palette[colours].reshape(2, 3, 4, 3)) + 1e-3
+    np.testing.assert_array_equal(nearest(images, palette), colours)
+    model = nnx.eval_shape(lambda: ImageGPT(ImageGPTConfig(vocabulary=8), rngs=nnx.Rngs(0)))
+    started = model.started(jnp.asarray(colours))
+    np.testing.assert_array_equal(started[:, 0], 7)
+    np.testing.assert_array_equal(started[:, 1:], colours[:, :-1])
+
+
 def test_configs_that_make_no_model_are_refused():
     with pytest.raises(ValueError, match="set distilled=True"):
         ViTConfig(head="teacher")
@@ -46,6 +70,10 @@ def test_configs_that_make_no_model_are_refused():
         ViTConfig(head="linear")
     with pytest.raises(ValueError, match='"class" or "pooler"'):
         SwinConfig(head="teacher")
+    with pytest.raises(ValueError, match="has no logit"):
+        ImageGPTConfig(tied=True)
+    with pytest.raises(ValueError, match='"colours" or "class", got \'pixels\''):
+        ImageGPTConfig(head="pixels")
     with pytest.raises(ValueError, match=r"got \(2, 2\) and \(3, 6, 12, 24\)"):
         nnx.eval_shape(lambda: Swin(SwinConfig(depths=(2, 2)), rngs=nnx.Rngs(0)))
 
