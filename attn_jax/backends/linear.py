@@ -80,12 +80,17 @@ class linear(Backend):
         k = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
         k = jnp.where(seen[..., None, None], k, 0)
         k, wide = repeat_heads(k, h), repeat_heads(v, h).astype(k.dtype)
-        wide = jnp.concatenate([wide, jnp.ones_like(wide[..., :1])], -1)  # the total comes along
+        # Averages do not depend on the origin; what rounding does to a slope, the difference of two sums
+        # over all keys, does. Queries that see different keys have no origin to share.
+        centre = _mean(wide, seen) if offset is None else jnp.zeros((), wide.dtype)
+        ones = jnp.ones_like(wide[..., :1])  # so that the total comes along
+        wide = jnp.concatenate([wide - centre, ones], -1)
         if offset is None:
             sums = jnp.einsum("...thf,...hfe->...the", q, _state(k, wide))
         else:
             sums = _causal(q, k, wide, offset)
-        y = rule.normalizer.normalise(sums[..., :-1], sums[..., -1:])
+        y, total = sums[..., :-1], sums[..., -1:]
+        y = rule.normalizer.normalise(y, total) + jnp.where(total != 0, centre, 0)
         return jnp.where(seeing[..., None, None], y, 0).astype(v.dtype)
 
 
@@ -104,6 +109,12 @@ def _keys(leaves: list[Mask], problem: Problem) -> Any:
             entries = leaf.allowed(one)
             allowed = allowed & (entries[..., 0, 0, :] if entries.ndim > 2 else entries[0])
     return allowed
+
+
+def _mean(v: Array, seen: Array) -> Array:
+    """The mean of the values `*b s h e` that are seen (the others are 0), `*b 1 h e`, a constant."""
+    number = jnp.maximum(seen.sum(-1), 1)[..., None, None, None]
+    return jax.lax.stop_gradient(v.sum(-3, keepdims=True) / number.astype(v.dtype))
 
 
 def _state(k: Array, v: Array) -> Array:

@@ -81,6 +81,7 @@ def favor(rng: Array, depth: int, features: int, orthogonal: bool = True) -> pos
     The estimate has no bias, and orthogonal directions give it less variance. With ``scores.kernel``
     and ``normalizers.l1`` it estimates a softmax over scaled dot products in time linear in length.
     The features of a key depend on that key alone, so nothing leaks from later keys to earlier ones.
+    Those of a key with :math:`\|k\|^2 \gg 170 \sqrt{d}` round to 0 in float32.
 
     Args:
       rng: a typed key; the same key gives the same directions.
