@@ -130,8 +130,7 @@ def make_step(
         def cut(array: Array) -> Array:
             # Strided, so that each device's rows stay on it.
             parts = jnp.moveaxis(array.reshape(-1, accumulate, *array.shape[1:]), 1, 0)
-            rows, *rest = [*layout.of_rows(parts.shape[1:]).spec, None]
-            spec = PartitionSpec(None, rows, *rest)
+            spec = PartitionSpec(None, *layout.of_rows(parts.shape[1:]).spec)
             return jax.lax.with_sharding_constraint(parts, NamedSharding(layout.mesh, spec))
 
         parts = jax.tree.map(cut, (dict(batch), rngs))
