@@ -14,6 +14,7 @@ from attn_jax.decode.hypotheses import (
     Step,
     checked_limits,
     checked_step,
+    first_tokens,
     take,
     without,
 )
@@ -64,6 +65,7 @@ def beam(
     *,
     length: int,
     specials: Specials = SPECIALS,
+    first: Array | None = None,
 ) -> Hypotheses:
     """Follows the `size` most probable unfinished sequences, and keeps the best that finished.
 
@@ -72,7 +74,8 @@ def beam(
     it went on; stopping therefore never changes a result.
 
     Args:
-      step, cache, limits, length, specials: as for :func:`greedy`, with `size` hypotheses of a row.
+      step, cache, limits, length, specials, first: as for :func:`greedy`, with `size` hypotheses
+        of a row.
       options: size of the beam, length penalty, and how many hypotheses to return.
 
     Returns:
@@ -116,11 +119,11 @@ def beam(
         return t + 1, done, _Alive(tokens, last, best), found, cache.select(parents)
 
     blank = jnp.full((rows, max(k, n), length), specials.pad, jnp.int32)
-    first = jnp.where(jnp.arange(k) == 0, 0.0, -jnp.inf).astype(jnp.float32)
+    one = jnp.where(jnp.arange(k) == 0, 0.0, -jnp.inf).astype(jnp.float32)
     alive = _Alive(
         blank[:, :k],
-        jnp.full((rows, k), specials.bos, jnp.int32),
-        jnp.broadcast_to(first, (rows, k)),
+        first_tokens(first, (rows, k), specials),
+        jnp.broadcast_to(one, (rows, k)),
     )
     nothing = jnp.full((rows, n), -jnp.inf, jnp.float32)
     found = Hypotheses(blank[:, :n], jnp.zeros((rows, n), jnp.int32), nothing, nothing)

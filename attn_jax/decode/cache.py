@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from attn_jax.functional.mask import Mask
-from attn_jax.functional.masks import lengths
+from attn_jax.functional.masks import lengths, valid
 from attn_jax.functional.rule import PreparedKeys
 from attn_jax.functional.tiles import Positions, Range
 from attn_jax.functional.value import Array, Value
@@ -48,6 +48,14 @@ class KeyValues(Value):
 
         length = self.length + k.shape[-3]
         return self.replace(keys=write(self.keys, k), values=write(self.values, v), length=length)
+
+    def select(self, parents: Array) -> Self:
+        """Of a cache of batch `b k`, that of hypotheses that continue `parents`, `b k`."""
+
+        def reorder(x: Array) -> Array:
+            return jnp.take_along_axis(x, parents[..., None, None, None], axis=1)
+
+        return self.replace(keys=reorder(self.keys), values=reorder(self.values))
 
     @property
     def filled(self) -> Mask:
@@ -98,12 +106,91 @@ class Cache(Value):
 
     def select(self, parents: Array) -> Self:
         """The cache of hypotheses that continue `parents`, `b k`: number j of a row its parents[j]."""
+        return self.replace(layers=tuple(layer.select(parents) for layer in self.layers))
 
-        def reorder(x: Array) -> Array:
-            return jnp.take_along_axis(x, parents[..., None, None, None], axis=1)
 
-        layers = tuple(
-            layer.replace(keys=reorder(layer.keys), values=reorder(layer.values))
-            for layer in self.layers
+class Continuation(Value):
+    """All that a decoder-only model needs to continue k hypotheses of each of b prompts.
+
+    Args:
+      layers: a :class:`KeyValues` per layer, of batch `b k`.
+      real: `b s`, over all that there is room for: False where padding precedes a prompt.
+    """
+
+    layers: tuple[KeyValues, ...]
+    real: Array
+
+    @classmethod
+    def start(
+        cls,
+        model: Any,
+        prompt: Array,
+        *,
+        beams: int,
+        length: int,
+        real: Array | None = None,
+    ) -> Self:
+        """Reads all of the prompts but their last tokens, which a search feeds first.
+
+        Args:
+          model: a model with ``step`` and ``layers`` of blocks, such as ``attn_jax.models.GPT``.
+          prompt: `b t`, token ids, t at least 1; shorter prompts are padded on the left.
+          beams: k; the hypotheses of a row share what was read of its prompt.
+          length: how many more tokens there is room for.
+          real: `b t`, False for padding; all are real where None.
+
+        Raises:
+          ValueError: the shapes do not fit, or the model has fewer positions.
+        """
+        real = jnp.ones(prompt.shape, bool) if real is None else jnp.asarray(real)
+        if prompt.ndim != 2 or not prompt.shape[1] or real.shape != prompt.shape:
+            raise ValueError(
+                "expected prompts b t, of one token at least, and real of the same shape; got "
+                f"{prompt.shape} and {real.shape}"
+            )
+        rows, size = prompt.shape[0], prompt.shape[1] - 1 + length
+        if model.longest is not None and size > model.longest:
+            raise ValueError(
+                f"a prompt of {prompt.shape[1]} and {length} more tokens, the last of which is not "
+                f"fed, need {size} positions; the model has {model.longest}"
+            )
+        room = jnp.ones((rows, length - 1), bool)
+        layers = []
+        for block in model.layers:
+            attention = block.self_attention
+            dtype = attention.key.kernel.dtype
+            layers.append(
+                KeyValues.empty((rows, 1), size, attention.groups, attention.depth, dtype)
+            )
+        cache = cls(tuple(layers), jnp.concatenate([real != 0, room], axis=1))
+        if prompt.shape[1] > 1:
+            _, cache = model.step(prompt[:, None, :-1], cache)
+
+        def spread(x: Array) -> Array:
+            return jnp.broadcast_to(x, (rows, beams, *x.shape[2:]))
+
+        return cache.replace(
+            layers=tuple(
+                layer.replace(keys=spread(layer.keys), values=spread(layer.values))
+                for layer in cache.layers
+            )
         )
-        return self.replace(layers=layers)
+
+    @property
+    def length(self) -> Array:
+        """How many tokens have been read, padding included."""
+        return self.layers[0].length
+
+    @property
+    def mask(self) -> Mask:
+        """Which places may be looked at: those that are not padding."""
+        return valid(self.real[:, None])
+
+    def positions(self, t: int) -> Array:
+        """Where the next t tokens stand in their rows, padding not counted: `b 1 t`."""
+        padding = jnp.sum(~self.real, axis=-1)[:, None, None]
+        return jnp.maximum(self.length + jnp.arange(t) - padding, 0)
+
+    def select(self, parents: Array) -> Self:
+        """The cache of hypotheses that continue `parents`, `b k`: number j of a row its parents[j]."""
+        return self.replace(layers=tuple(layer.select(parents) for layer in self.layers))

@@ -19,6 +19,11 @@ class Specials:
     bos: int = 1
     eos: int = 2
 
+    @property
+    def never(self) -> tuple[int, ...]:
+        """What no hypothesis holds: padding and start, where they are not the end's id as well."""
+        return tuple({self.pad, self.bos} - {self.eos})
+
 
 SPECIALS = Specials()
 
@@ -48,6 +53,16 @@ def checked_limits(limits: Array, length: int) -> Array:
     if length < 1:
         raise ValueError(f"expected length >= 1, for the end token at least; got {length}")
     return jnp.clip(limits, 1, length).astype(jnp.int32)
+
+
+def first_tokens(first: Array | None, shape: tuple[int, int], specials: Specials) -> Array:
+    """What is fed first, `b k`: one token for each row, `b`, or the start token."""
+    if first is None:
+        return jnp.full(shape, specials.bos, jnp.int32)
+    if first.shape != shape[:1] or not jnp.issubdtype(first.dtype, jnp.integer):
+        given = f"{first.dtype} of shape {first.shape}"
+        raise ValueError(f"expected first to be one integer for each row, {shape[:1]}; got {given}")
+    return jnp.broadcast_to(first.astype(jnp.int32)[:, None], shape)
 
 
 def checked_step(stepped: tuple[Array, Any], tokens: Array) -> tuple[Array, Any]:

@@ -15,6 +15,7 @@ from attn_jax.decode.hypotheses import (
     Step,
     checked_limits,
     checked_step,
+    first_tokens,
     take,
     without,
 )
@@ -52,7 +53,13 @@ class Sample:
 
 
 def greedy(
-    step: Step, cache: Any, limits: Array, *, length: int, specials: Specials = SPECIALS
+    step: Step,
+    cache: Any,
+    limits: Array,
+    *,
+    length: int,
+    specials: Specials = SPECIALS,
+    first: Array | None = None,
 ) -> Hypotheses:
     r"""Takes the most probable token at each step, :math:`y_t = \arg\max_i z_{ti}`.
 
@@ -63,6 +70,7 @@ def greedy(
         is above `length` is cut to it, what is below 1 raised to it.
       length: the most tokens of any hypothesis; the static size of the result.
       specials: the ids that are not words.
+      first: `b`, the token that is fed first in each row; the start token where None.
 
     Returns:
       One hypothesis a row; its score is its log-probability.
@@ -75,7 +83,7 @@ def greedy(
     def choose(logits: Array, t: Array) -> Array:
         return lax.top_k(logits, 1)[1][..., 0]
 
-    return _one_by_one(choose, step, cache, limits, 1, length, specials)
+    return _one_by_one(choose, step, cache, limits, 1, length, specials, first)
 
 
 def sample(
@@ -88,13 +96,15 @@ def sample(
     size: int = 1,
     length: int,
     specials: Specials = SPECIALS,
+    first: Array | None = None,
 ) -> Hypotheses:
     r"""Draws `size` sequences of each row, each token from :math:`\mathrm{softmax}(z_t / \tau)`.
 
     The softmax is over the tokens that top k and top p leave.
 
     Args:
-      step, cache, limits, length, specials: as for :func:`greedy`, with `size` hypotheses of a row.
+      step, cache, limits, length, specials, first: as for :func:`greedy`, with `size` hypotheses
+        of a row.
       rngs: `b` typed keys, one a row, so that a row's draws are its own.
       options: the temperature τ, top k and top p.
       size: how many sequences of each row.
@@ -111,7 +121,7 @@ def sample(
             rngs, logits
         )
 
-    return _one_by_one(draw, step, cache, limits, size, length, specials)
+    return _one_by_one(draw, step, cache, limits, size, length, specials, first)
 
 
 def _one_by_one(
@@ -122,6 +132,7 @@ def _one_by_one(
     k: int,
     length: int,
     specials: Specials,
+    first: Array | None,
 ) -> Hypotheses:
     """Extends k independent hypotheses of each row by what `choose(logits: b k v, t)` picks."""
     limits = checked_limits(limits, length)
@@ -133,7 +144,7 @@ def _one_by_one(
     def body(carry: tuple) -> tuple:
         t, done, tokens, last, total, cache = carry
         logits, cache = checked_step(step(last, cache), last)
-        picked = choose(without(logits, specials.pad, specials.bos), t)
+        picked = choose(without(logits, *specials.never), t)
         picked = jnp.where(t + 1 >= limits[:, None], specials.eos, picked)
         gained = jnp.take_along_axis(logits, picked[..., None], axis=-1)[..., 0]
         total = total + jnp.where(done, 0.0, gained - jax.nn.logsumexp(logits, axis=-1))
@@ -144,7 +155,7 @@ def _one_by_one(
         jnp.int32(0),
         jnp.zeros(shape, bool),
         jnp.full((*shape, length), specials.pad, jnp.int32),
-        jnp.full(shape, specials.bos, jnp.int32),
+        first_tokens(first, shape, specials),
         jnp.zeros(shape, jnp.float32),
         cache,
     )
