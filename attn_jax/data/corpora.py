@@ -13,7 +13,7 @@ from attn_jax.data.tfds_corpora import tfds as tfds
 PathLike = str | os.PathLike
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
-_MULTI30K_PAIRS = ("en-fr", "en-de", "de-en", "fr-en")
+MULTI30K_PAIRS = ("en-fr", "en-de", "de-en", "fr-en", "de-fr", "fr-de")
 _MULTI30K_SPLITS = ("train", "val", "test_2016_flickr")
 _MULTI30K_SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
@@ -120,7 +120,7 @@ def multi30k(
     """Multi30k, task 1, raw text: 29,000 pairs to train on, 1,014 to validate, 1,000 to test.
 
     Args:
-      pair: `en-fr`, `en-de`, `de-en` or `fr-en`.
+      pair: one of `MULTI30K_PAIRS`: any two of `en`, `fr` and `de`.
       directory: holds `{train,val,test_2016_flickr}.{en,de,fr}`, each plain or `.gz`. Without,
         the files are downloaded from the project's repository, once, and verified.
       cache: where downloads are kept; by default `$XDG_CACHE_HOME/attn_jax/multi30k`.
@@ -132,8 +132,8 @@ def multi30k(
     References: Elliott et al. (2016), https://arxiv.org/abs/1605.00459; test_2016_flickr is its
       test set; French: Elliott et al. (2017), https://arxiv.org/abs/1710.07177.
     """
-    if pair not in _MULTI30K_PAIRS:
-        raise ValueError(f"expected pair to be one of {', '.join(_MULTI30K_PAIRS)}, got {pair!r}")
+    if pair not in MULTI30K_PAIRS:
+        raise ValueError(f"expected pair to be one of {', '.join(MULTI30K_PAIRS)}, got {pair!r}")
     source, target = pair.split("-")
 
     def file(split: str, language: str) -> Path:

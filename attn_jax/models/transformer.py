@@ -14,7 +14,8 @@ from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import causal, valid
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock
-from attn_jax.modules.embeddings import TokenEmbedding, add_sinusoids
+from attn_jax.modules.embeddings import TokenEmbedding
+from attn_jax.modules.positional import AddedPositions, biased, checked
 
 Array = jax.Array
 PADDING = 0
@@ -30,6 +31,8 @@ class TransformerConfig:
       target_vocabulary: tokens of the target language; its table is tied to the output.
       encoder_layers, decoder_layers: how many blocks.
       blocks: what the blocks are made of.
+      positions: "sinusoidal", "learned", "rotary", "alibi", "t5" or "none".
+      longest: how many positions are learned, where they are.
     """
 
     vocabulary: int = 37_000
@@ -37,6 +40,8 @@ class TransformerConfig:
     encoder_layers: int = 6
     decoder_layers: int = 6
     blocks: BlockOptions = dataclasses.field(default_factory=BlockOptions)
+    positions: str = "sinusoidal"
+    longest: int = 1024
 
 
 class Transformer(nnx.Module):
@@ -64,18 +69,25 @@ class Transformer(nnx.Module):
         cross_rule: Rule = Rule(),  # noqa: B008
         rngs: nnx.Rngs,
     ) -> None:
-        blocks, width = config.blocks, config.blocks.width
+        kind, width = checked(config.positions), config.blocks.width
+        blocks = dataclasses.replace(config.blocks, rotary=kind == "rotary")
         self.source_embedding = TokenEmbedding(config.vocabulary, width, rngs=rngs)
         self.target_embedding = (
             self.source_embedding
             if config.target_vocabulary is None
             else TokenEmbedding(config.target_vocabulary, width, rngs=rngs)
         )
+        self.source_positions, self.target_positions = (
+            AddedPositions(kind, width, config.longest, rngs=rngs) for _ in range(2)
+        )
+        both_ways, back = (
+            biased(rule, kind, blocks.heads, bidirectional=both) for both in (True, False)
+        )
         self.encoder = nnx.List(
-            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.encoder_layers)
+            EncoderBlock(blocks, rule=both_ways, rngs=rngs) for _ in range(config.encoder_layers)
         )
         self.decoder = nnx.List(
-            DecoderBlock(blocks, rule=rule & causal(), cross_rule=cross_rule, rngs=rngs)
+            DecoderBlock(blocks, rule=back & causal(), cross_rule=cross_rule, rngs=rngs)
             for _ in range(config.decoder_layers)
         )
         self.pre_norm = blocks.norm == "pre"
@@ -97,7 +109,7 @@ class Transformer(nnx.Module):
         """
         noise = None if rng is None else Dropout(self.dropout, rng).at(1)
         memory, mask = self.encode(source, rng=rng), self.memory_mask(source)
-        x = self._embed(self.target_embedding, inputs, noise and noise.at(0))
+        x = self._embed_target(inputs, noise and noise.at(0))
         for i, block in enumerate(self.decoder, start=1):
             x = block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
         return self._logits(x)
@@ -105,7 +117,9 @@ class Transformer(nnx.Module):
     def encode(self, source: Array, *, rng: Array | None = None) -> Array:
         """The memory of `b s` source tokens: `b s m`."""
         noise = None if rng is None else Dropout(self.dropout, rng).at(0)
-        x = self._embed(self.source_embedding, source, noise and noise.at(0))
+        self.source_positions.check(source.shape[-1])
+        x = self.source_positions(self.source_embedding(source), jnp.arange(source.shape[-1]))
+        x = x if noise is None else noise.at(0).on_features(x)
         mask = self.memory_mask(source)
         for i, block in enumerate(self.encoder, start=1):
             x = block(x, mask=mask, noise=noise and noise.at(i))
@@ -125,7 +139,8 @@ class Transformer(nnx.Module):
         Returns:
           `b k v`, float32, and the longer cache.
         """
-        x = self._embed(self.target_embedding, tokens[..., None], start=cache.length)
+        self.target_positions.check(cache.layers[0].keys.shape[-3])
+        x = self._embed_target(tokens[..., None], start=cache.length)
         layers = []
         for block, layer, memory in zip(self.decoder, cache.layers, cache.memories, strict=True):
             x, layer = block.step(x, layer, memory, memory_mask=cache.memory_mask)
@@ -135,20 +150,17 @@ class Transformer(nnx.Module):
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
         memory, mask = self.encode(source), self.memory_mask(source)
-        x, weights = self._embed(self.target_embedding, inputs), []
+        x, weights = self._embed_target(inputs), []
         for block in self.decoder:
             weights.append(block.cross_weights(x, memory, memory_mask=mask))
             x = block(x, memory, memory_mask=mask)
         return tuple(weights)
 
-    def _embed(
-        self,
-        embedding: TokenEmbedding,
-        ids: Array,
-        noise: Dropout | None = None,
-        start: int | Array = 0,
+    def _embed_target(
+        self, ids: Array, noise: Dropout | None = None, start: int | Array = 0
     ) -> Array:
-        x = add_sinusoids(embedding(ids), start + jnp.arange(ids.shape[-1]))
+        self.target_positions.check(ids.shape[-1])
+        x = self.target_positions(self.target_embedding(ids), start + jnp.arange(ids.shape[-1]))
         return x if noise is None else noise.on_features(x)
 
     def _logits(self, x: Array) -> Array:

@@ -11,8 +11,9 @@ from attn_jax.backends.dispatch import attention_weights
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
+from attn_jax.functional.positions import rotary
 from attn_jax.functional.rule import PreparedKeys, Rule
-from attn_jax.functional.tiles import Positions
+from attn_jax.functional.tiles import Positions, Range
 from attn_jax.modules.watching import look
 
 Array = jax.Array
@@ -36,12 +37,14 @@ class MultiHeadAttention(nnx.Module):
       depth: d, the width of a head; width / heads by default.
       rule: how queries meet keys.
       dropout: the rate at which weights are dropped when a call has a source of draws.
+      turned: whether queries and keys are rotated by where they stand (rotary positions).
       rngs: where the initial parameters come from.
 
     Raises:
       ValueError: heads that do not divide.
 
-    References: Vaswani et al. (2017), section 3.2.2; grouped queries: Ainslie et al. (2023).
+    References: Vaswani et al. (2017), section 3.2.2; grouped queries: Ainslie et al. (2023); rotary
+    positions: Su et al. (2021).
 
     >>> import jax.numpy as jnp
     >>> from attn_jax import masks
@@ -61,6 +64,7 @@ class MultiHeadAttention(nnx.Module):
         depth: int | None = None,
         rule: Rule = Rule(),  # noqa: B008
         dropout: float = 0.0,
+        turned: bool = False,
         rngs: nnx.Rngs,
     ) -> None:
         groups = heads if key_value_heads is None else key_value_heads
@@ -76,7 +80,7 @@ class MultiHeadAttention(nnx.Module):
         self.depth = width // heads if depth is None else depth
         self.rule = rule
         self.backend: Any = "auto"
-        self.dropout = dropout
+        self.dropout, self.turned = dropout, turned
         self.query = nnx.Linear(width, heads * self.depth, kernel_init=initializer, rngs=rngs)
         self.key = nnx.Linear(width, groups * self.depth, kernel_init=initializer, rngs=rngs)
         self.value = nnx.Linear(width, groups * self.depth, kernel_init=initializer, rngs=rngs)
@@ -103,12 +107,18 @@ class MultiHeadAttention(nnx.Module):
         Returns:
           `*b t m`.
         """
-        k, v = self.project(x if memory is None else memory)
+        memory = x if memory is None else memory
+        k, v = self.project(memory, at=_places(positions, x, memory).k)
         return self.look(x, k, v, mask=mask, positions=positions, noise=noise)
 
-    def project(self, memory: Array) -> tuple[PreparedKeys, Array]:
-        """Keys, prepared for the rule's score, and values of `*b s m`; what a cache keeps."""
-        k = _split(self.key(memory), self.groups)
+    def project(self, memory: Array, *, at: Any = None) -> tuple[PreparedKeys, Array]:
+        """Keys, prepared for the rule's score, and values; what a cache keeps.
+
+        Args:
+          memory: `*b s m`.
+          at: where it stands, `s` or `*b s`, as in ``Positions``; from 0 on where None.
+        """
+        k = self._turn(_split(self.key(memory), self.groups), at)
         return self.rule.prepare(k), _split(self.value(memory), self.groups)
 
     def look(
@@ -122,9 +132,10 @@ class MultiHeadAttention(nnx.Module):
         noise: Dropout | None = None,
     ) -> Array:
         """Looks at keys and values that were projected before: `*b t m` to `*b t m`."""
+        q = _split(self.query(x), self.heads)
         y = look(
             self,
-            _split(self.query(x), self.heads),
+            self._turn(q, _places(positions, x, v[..., 0, :]).q),
             k,
             v,
             rule=self.rule & mask,
@@ -155,7 +166,7 @@ class MultiHeadAttention(nnx.Module):
           `*b t m`, and the longer cache.
         """
         k, v = (_split(part(x), self.groups) for part in (self.key, self.value))
-        cache = cache.append(k, v)
+        cache = cache.append(self._turn(k, Range(cache.length, x.shape[-2])), v)
         y = self.look(
             x,
             cache.keys,
@@ -175,9 +186,25 @@ class MultiHeadAttention(nnx.Module):
         positions: Positions | str | None = None,
     ) -> Array:
         """Where each head of each query looks, `*b h t s`; arguments as for a call."""
-        k, _ = self.project(x if memory is None else memory)
-        q = _split(self.query(x), self.heads)
+        memory = x if memory is None else memory
+        at = _places(positions, x, memory)
+        k, _ = self.project(memory, at=at.k)
+        q = self._turn(_split(self.query(x), self.heads), at.q)
         return attention_weights(q, k, rule=self.rule & mask, positions=positions)
+
+    def _turn(self, x: Array, at: Any) -> Array:
+        """Queries or keys, `*b t h d`, rotated by their positions if they are to be."""
+        if not self.turned:
+            return x
+        at = Range(0, x.shape[-3]) if at is None else at
+        return rotary(x, at.array() if isinstance(at, Range) else at)
+
+
+def _places(positions: Positions | str | None, x: Array, memory: Array) -> Positions:
+    """Where queries of x, `*b t m`, and keys of a memory, `*b s m`, stand; at the start if not said."""
+    if isinstance(positions, Positions):
+        return positions
+    return Positions.aligned(positions or "start", x.shape[-2], memory.shape[-2])
 
 
 def _split(x: Array, heads: int) -> Array:

@@ -44,6 +44,7 @@ class BlockOptions:
       dropout: rate on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate on the feed-forward network's hidden units.
+      rotary: whether self-attention rotates queries and keys by their positions.
 
     Raises:
       ValueError: `norm` or `activation` is none of those.
@@ -63,6 +64,7 @@ class BlockOptions:
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
     centred: bool = True
+    rotary: bool = False
 
     def __post_init__(self) -> None:
         if self.norm not in ("pre", "post"):
@@ -72,14 +74,17 @@ class BlockOptions:
                 f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
             )
 
-    def attention(self, rule: Rule, rngs: nnx.Rngs) -> MultiHeadAttention:
-        """Attention of these sizes."""
+    def attention(
+        self, rule: Rule, rngs: nnx.Rngs, *, to_memory: bool = False
+    ) -> MultiHeadAttention:
+        """Attention of these sizes, to itself or to a memory, which stands in no order with it."""
         return MultiHeadAttention(
             self.width,
             self.heads,
             key_value_heads=self.key_value_heads,
             rule=rule,
             dropout=self.attention_dropout,
+            turned=self.rotary and not to_memory,
             rngs=rngs,
         )
 
@@ -234,7 +239,7 @@ class DecoderBlock(nnx.Module):
         rngs: nnx.Rngs,
     ) -> None:
         self.self_attention = options.attention(rule, rngs)
-        self.cross_attention = options.attention(cross_rule, rngs)
+        self.cross_attention = options.attention(cross_rule, rngs, to_memory=True)
         self.feed_forward = FeedForward(options, rngs=rngs)
         self.self_residual = Residual(options, rngs=rngs)
         self.cross_residual = Residual(options, rngs=rngs)

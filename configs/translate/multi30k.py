@@ -5,7 +5,7 @@ What it shows: the Transformer of Vaswani et al. (2017), 1.4 million parameters 
     python -m experiments.translate --config=configs/translate/multi30k.py:en-fr
     python -m experiments.translate --config=configs/translate/multi30k.py:en-fr-best
 
-and so en-de, de-en and fr-en; en-fr is the default.
+and so every pair of English, French and German; en-fr is the default, and each has its `-best`.
 
 The text is downloaded once and verified; with `--config.data.directory=DIR` it is read from there.
 
@@ -19,15 +19,13 @@ other work was using too.
 
 from experiments.command_line import variant
 from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
-from experiments.translate.corpora import Multi30k
-
-PAIRS = ("en-fr", "en-de", "de-en", "fr-en")
+from experiments.translate.corpora import MULTI30K_PAIRS, Multi30k
 
 
 def get_config(name: str = "en-fr") -> Config:
-    pair = variant(name, (*PAIRS, "en-fr-best")).removesuffix("-best")
+    variant(name, (*MULTI30K_PAIRS, *(f"{pair}-best" for pair in MULTI30K_PAIRS)))
     config = Config(
-        data=Multi30k(pair=pair),
+        data=Multi30k(pair=name.removesuffix("-best")),
         vocabulary=4_000,
         model=Model(width=128, hidden=512, heads=4, encoder_layers=2, decoder_layers=2, norm="pre"),
         batches=Batching(tokens=2_048),

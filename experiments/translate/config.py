@@ -5,76 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optax
-from flax import nnx
 
 from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import Shapes
 from attn_jax.decode.translate import TargetLength
-from attn_jax.models.transformer import Transformer, TransformerConfig
-from attn_jax.modules.blocks import BlockOptions
 from attn_jax.train import Optimizer as Updates
 from attn_jax.train import Plan, adamw, constant, cosine, inverse_square_root, linear
 from experiments.translate.corpora import Phrases
+from experiments.translate.models import Model as Model
+from experiments.translate.models import Recurrent as Recurrent
 
 LARGEST_BEAM = 1_000
-
-
-@dataclass
-class Model:
-    """The sizes of the Transformer.
-
-    Args:
-      width: of the residual stream.
-      hidden: of the feed-forward networks.
-      heads: of each attention.
-      encoder_layers, decoder_layers: how many blocks.
-      norm: post or pre.
-      activation: relu, gelu, gelu_tanh or silu.
-      dropout: rate on embeddings and on the output of each sublayer.
-      attention_dropout: rate on attention weights.
-      activation_dropout: rate inside the feed-forward networks.
-    """
-
-    width: int = 128
-    hidden: int = 512
-    heads: int = 4
-    encoder_layers: int = 2
-    decoder_layers: int = 2
-    norm: str = "post"
-    activation: str = "relu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-
-    def build(self, vocabulary: int, seed: int) -> Transformer:
-        """The model with its initial parameters.
-
-        Raises:
-          ValueError: a size, a rate or a name is none.
-        """
-        for name in ("width", "hidden", "heads", "encoder_layers", "decoder_layers"):
-            if (size := getattr(self, name)) < 1:
-                raise ValueError(f"expected model.{name} of at least 1, got {size}")
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0 <= (rate := getattr(self, name)) < 1:
-                raise ValueError(f"expected model.{name} in [0, 1), got {rate}")
-        blocks = BlockOptions(
-            width=self.width,
-            hidden=self.hidden,
-            heads=self.heads,
-            norm=self.norm,  # type: ignore[arg-type]
-            activation=self.activation,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            activation_dropout=self.activation_dropout,
-        )
-        sizes = TransformerConfig(
-            vocabulary=vocabulary,
-            encoder_layers=self.encoder_layers,
-            decoder_layers=self.decoder_layers,
-            blocks=blocks,
-        )
-        return Transformer(sizes, rngs=nnx.Rngs(seed))
 
 
 @dataclass
@@ -242,12 +183,13 @@ class Config:
     Args:
       data: one of the classes of `experiments.translate.corpora`.
       vocabulary: entries of the subword vocabulary that both languages share.
+      model: one of the classes of `experiments.translate.models`.
       seed: of parameters, order and dropout.
     """
 
     data: Any = field(default_factory=Phrases)
     vocabulary: int = 4_000
-    model: Model = field(default_factory=Model)
+    model: Any = field(default_factory=Model)
     batches: Batching = field(default_factory=Batching)
     optimizer: Optimizer = field(default_factory=Optimizer)
     train: Training = field(default_factory=Training)

@@ -1,8 +1,10 @@
 """Where a run's sentences come from: one class for each kind of source, each a config section."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Protocol
 
+from attn_jax.data.corpora import MULTI30K_PAIRS as MULTI30K_PAIRS
 from attn_jax.data.corpora import Corpus, aligned, multi30k, tab_separated, tfds
 from attn_jax.data.phrases import phrases
 
@@ -44,7 +46,7 @@ class Multi30k:
     """Multi30k, task 1: image captions; tested on test_2016_flickr.
 
     Args:
-      pair: en-fr, en-de, de-en or fr-en.
+      pair: any two of en, fr and de, such as en-fr.
       directory: where the files are; downloaded when it is empty.
       cache: where downloads are kept; the user's cache directory when it is empty.
     """
@@ -147,6 +149,39 @@ class TabSeparated:
             held_out=self.held_out,
             seed=self.seed,
         )
+
+
+@dataclass
+class Tatoeba:
+    """Tatoeba's English and Mandarin, as the Anki downloads have it.
+
+    Args:
+      pair: en-zh or zh-en.
+      directory: where `cmn.txt` or `eng-cmn.tsv` is.
+      held_out: the part to hold out, half to choose the checkpoint by and half to report on.
+      seed: which lines are held out.
+    """
+
+    one_answer: ClassVar[bool] = False
+    pair: str = "en-zh"
+    directory: str = ""
+    held_out: float = 0.1
+    seed: int = 0
+
+    def load(self) -> Corpus:
+        """Reads it."""
+        if self.pair not in ("en-zh", "zh-en"):
+            raise ValueError(f"expected data.pair to be en-zh or zh-en, got {self.pair!r}")
+        files = [Path(self.directory, name) for name in ("cmn.txt", "eng-cmn.tsv")]
+        found = [file for file in files if self.directory and file.is_file()]
+        if not found:
+            raise FileNotFoundError(
+                f"no cmn.txt or eng-cmn.tsv in {self.directory or 'data.directory, which is empty'};"
+                " unpack cmn-eng.zip of https://www.manythings.org/anki/ somewhere, and give"
+                " --config.data.directory=DIR"
+            )
+        swapped = self.pair == "zh-en"
+        return TabSeparated(str(found[0]), "en-zh", swapped, self.held_out, self.seed).load()
 
 
 @dataclass

@@ -127,7 +127,25 @@ class Workdir:
             raise ValueError(
                 f"{self.config} is not what a run writes ({error}); move it away to go on"
             ) from error
-        compare(made_by, plain(config), free=free)
+        compare(_completed(made_by, _defaults(config)), plain(config), free=free)
+
+
+def _defaults(config: Config) -> dict[str, Any]:
+    return plain(Config(data=type(config.data)(), model=type(config.model)()))
+
+
+def _completed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Values with the defaults of fields that did not exist yet when they were written.
+
+    >>> _completed({"a": {"b": 1}}, {"a": {"b": 2, "c": 3}})
+    {'a': {'b': 1, 'c': 3}}
+    """
+    nested = {
+        name: _completed(value, defaults[name])
+        for name, value in values.items()
+        if isinstance(value, dict) and isinstance(defaults.get(name), dict)
+    }
+    return {**defaults, **values, **nested}
 
 
 def plain(config: Config) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class TestMulti30k:
             multi30k(cache=tmp_path / "other")
 
     def test_a_pair_it_does_not_have_is_refused(self):
-        with pytest.raises(ValueError, match="one of en-fr, en-de, de-en, fr-en, got 'en-zh'"):
+        with pytest.raises(ValueError, match=r"one of en-fr, en-de, .*, fr-de, got 'en-zh'"):
             multi30k("en-zh")
 
     @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared Multi30k files are not here")

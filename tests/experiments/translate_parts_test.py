@@ -7,7 +7,6 @@ import os
 import re
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import pytest
 from rich.console import Console
@@ -15,45 +14,19 @@ from rich.console import Console
 from attn_jax.data.files import writing
 from attn_jax.data.splits import Corpus, Pairs
 from attn_jax.train import Mismatch
-from experiments.command_line import load
-from experiments.overrides import UsageError, fields
 from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
-from experiments.translate.corpora import Aligned, Multi30k, Phrases, TabSeparated, TwoFiles
+from experiments.translate.corpora import (
+    Aligned,
+    Multi30k,
+    Phrases,
+    TabSeparated,
+    Tatoeba,
+    TwoFiles,
+)
+from experiments.translate.models import Recurrent
 from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
-from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
-
-CONFIGS = Path(__file__).parents[2] / "configs" / "translate"
-VARIANTS = {
-    "quickstart": ["", "en-fr", "en-de", "en-zh"],
-    "multi30k": ["", "en-fr", "en-de", "de-en", "fr-en", "en-fr-best"],
-    "files": ["", "aligned", "tsv", "tfds"],
-}
-
-
-@pytest.mark.parametrize(
-    ("file", "name"), [(file, name) for file, names in VARIANTS.items() for name in names]
-)
-def test_every_config_describes_a_model_an_optimizer_and_a_plan(file, name):
-    config = load(f"{CONFIGS / file}.py:{name}".removesuffix(":"))
-    assert isinstance(config, Config)
-
-    def logits():
-        model = config.model.build(config.vocabulary, config.seed)
-        return model(jnp.ones((1, 3), int), jnp.ones((1, 2), int))
-
-    assert jax.eval_shape(logits).shape == (1, 2, config.vocabulary)
-    config.optimizer.build(config.train.steps)
-    config.train.plan(evaluates=True)
-    assert config.decode.length.longest >= config.batches.longest
-    assert {*dict(fields(config)), "decode", "data.directory", "data.cache"} >= MAY_CHANGE
-    assert plain(config)["data"]["corpus"] == type(config.data).__name__
-
-
-@pytest.mark.parametrize("name", ["quickstart", "multi30k", "files"])
-def test_an_unknown_variant_is_refused_with_those_there_are(name):
-    with pytest.raises(UsageError, match="no variant 'en-xx'; there are"):
-        load(f"{CONFIGS / name}.py:en-xx")
+from experiments.translate.workdir import Workdir, plain
 
 
 @pytest.mark.parametrize(
@@ -61,6 +34,11 @@ def test_an_unknown_variant_is_refused_with_those_there_are(name):
     [
         (lambda: Optimizer(schedule="cosin").build(10), "no schedule 'cosin'; there are inverse"),
         (lambda: Model(norm="middle").build(9, 0), 'norm must be "pre" or "post"'),
+        (lambda: Model(positions="rope").build(9, 0), "positions must be one of sinusoidal"),
+        (lambda: Model(score="dotty").build(9, 0), "no score 'dotty'; there are scaled_dot"),
+        (lambda: Model(normalizer="soft").build(9, 0), "no normalizer 'soft'; there are softmax"),
+        (lambda: Recurrent(hidden=0).build(9, 0), "model.hidden of at least 1"),
+        (lambda: Tatoeba(pair="zh-fr").load(), "en-zh or zh-en, got 'zh-fr'"),
         (lambda: Aligned().load(), "--config.data.train.source=FILE"),
         (lambda: Aligned(TwoFiles("a.en")).load(), "source is a.en, and target is not given"),
         (lambda: Aligned(TwoFiles("", "a.fr")).load(), "target is a.fr, and source is not given"),
@@ -96,6 +74,30 @@ def test_tab_separated_text_can_be_read_either_way(tmp_path):
     assert (other.source_language, other.target_language) == ("zh", "en")
     assert one.train.source[0].startswith("e")
     assert other.train.source[0].startswith("c")
+
+
+@pytest.mark.parametrize("name", ["cmn.txt", "eng-cmn.tsv"])
+def test_tatoeba_is_read_from_a_directory_either_way(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=r"no cmn.txt .* --config.data.directory=DIR"):
+        Tatoeba(directory=str(tmp_path)).load()
+    (tmp_path / name).write_text("".join(f"e{i}\tc{i}\n" for i in range(40)))
+    corpora = [Tatoeba(pair, str(tmp_path)).load() for pair in ("en-zh", "zh-en")]
+    assert [corpus.target_language for corpus in corpora] == ["zh", "en"]
+    assert corpora[0].train.source[0][0] == corpora[1].train.target[0][0] == "e"
+
+
+def test_fields_that_came_later_are_at_their_defaults_in_older_workdirs(tmp_path):
+    older = plain(Config())
+    del older["model"]["positions"]
+    workdir = Workdir(tmp_path)
+    workdir.config.write_text(json.dumps(older))
+    (workdir.checkpoints / "1").mkdir(parents=True)
+    with pytest.raises(
+        FileNotFoundError, match="no tokenizer"
+    ):  # the config was not what it refused
+        workdir.trained(Config())
+    with pytest.raises(Mismatch, match=r"model.positions: 'sinusoidal' -> 'rotary'"):
+        workdir.trained(Config(model=Model(positions="rotary")))
 
 
 def test_zero_means_never_none_or_all():
