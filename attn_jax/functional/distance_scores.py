@@ -34,7 +34,15 @@ def distance(q: Array, k: Array) -> Array:
     return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
 
 
-class l2(Score):
+class LogKernel(Score):
+    """The logarithm of a kernel that is 1 where the query equals the key, and at most 1 elsewhere."""
+
+    @property
+    def is_logarithm(self) -> bool:
+        return True
+
+
+class l2(LogKernel):
     r"""Minus the squared Euclidean distance, :math:`-\alpha \|q - k\|^2`.
 
     Args:
@@ -58,7 +66,7 @@ class l2(Score):
         return _lift(q, k, self.scale)
 
 
-class gaussian(Score):
+class gaussian(LogKernel):
     r"""Log of a Gaussian kernel, :math:`-\|q - k\|^2 / 2\sigma^2`.
 
     A softmax over the keys makes it Nadaraya-Watson regression.
@@ -85,7 +93,7 @@ class gaussian(Score):
         return _lift(q, k, 0.5 / jnp.square(self.bandwidth))
 
 
-class laplace(Score):
+class laplace(LogKernel):
     r"""Log of a Laplace kernel, :math:`-\|q - k\| / \beta`.
 
     Its gradient where q = k, a cusp, is 0.
@@ -108,7 +116,7 @@ class laplace(Score):
         return -distance(q, k) / per_query_head("laplace(scale)", self.scale, q)
 
 
-class boxcar(Score):
+class boxcar(LogKernel):
     r"""Log of the uniform kernel: 0 where :math:`\|q - k\| \le r`, −∞ elsewhere.
 
     A step has no slope: its gradients are 0 in q, k and r.
@@ -132,7 +140,7 @@ class boxcar(Score):
         return jnp.where(u <= 1, jnp.zeros_like(u), -jnp.inf)
 
 
-class triangular(Score):
+class triangular(LogKernel):
     r"""Log of the triangular kernel: :math:`\log(1 - \|q - k\| / r)`, −∞ from r on.
 
     Its gradient where q = k, a cusp, is 0; outside its support it has none.
@@ -155,7 +163,7 @@ class triangular(Score):
         return _log_of_rest(distance(q, k) / per_query_head("triangular(radius)", self.radius, q))
 
 
-class epanechnikov(Score):
+class epanechnikov(LogKernel):
     r"""Log of Epanechnikov's kernel: :math:`\log(1 - \|q - k\|^2 / r^2)`, −∞ from r on.
 
     Outside its support it has no gradient.

@@ -87,7 +87,8 @@ class l1(Normalizer):
     r"""Non-negative scores divided by their sum, :math:`w_j = s_j / \sum_{j'} s_{j'}`.
 
     For scores that are a kernel itself (``scores.kernel``: linear attention; a pairwise function:
-    kernel regression). The logarithm of a kernel, as ``scores.gaussian`` is, goes with ``softmax``.
+    kernel regression). The logarithm of a kernel, as ``scores.gaussian`` is, goes with ``softmax``; a
+    rule that joins it with this is refused.
     A row whose scores are all 0 becomes a row of zeros, like one that sees nothing.
 
     Shapes:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from attn_jax.functional.biases import Bias
 from attn_jax.functional.mask import Axes, Mask
 from attn_jax.functional.masks import everything
-from attn_jax.functional.normalizers import Normalizer, softmax
+from attn_jax.functional.normalizers import Normalizer, l1, softmax
 from attn_jax.functional.score import score_dtype
 from attn_jax.functional.scores import Score, scaled_dot
 from attn_jax.functional.tiles import Tile
@@ -38,6 +38,10 @@ class Rule(Value):
       mask: which queries may look at which keys.
       normalizer: how the scores of a query become its weights.
       transform_reads_positions: declares that `transform` uses its i and j.
+
+    Raises:
+      TypeError: a part of another kind.
+      ValueError: ``normalizers.l1`` directly over the logarithm of a kernel.
 
     Shapes:
       q: `*b t h d`.  k: `*b s g d`.  v: `*b s g e`.  s, w: `*b h t s`.  y: `*b t h e`.
@@ -75,6 +79,13 @@ class Rule(Value):
             is_class = isinstance(given, type)
             what = f"a class (call it: {given.__name__}(…))" if is_class else type(given).__name__
             raise TypeError(f"Rule(transform=…) takes a function (s, i, j) -> s, got {what}")
+        nothing_between = self.bias is None and self.transform is None
+        if self.score.is_logarithm and isinstance(self.normalizer, l1) and nothing_between:
+            raise ValueError(
+                f"normalizers.l1 takes scores that are not negative, scores.{self.score!r} is the "
+                "logarithm of a kernel: normalise it with softmax, whose exponentials are the kernel, or "
+                "let transform make it positive"
+            )
         super().__post_init__()
 
     def __and__(self, mask: Mask) -> Rule:

@@ -47,6 +47,11 @@ class Score(Value):
             [16., 16., 16.]]], dtype=float32)
     """
 
+    @property
+    def is_logarithm(self) -> bool:
+        """Whether scores are the logarithms of kernels, and so at most 0."""
+        return False
+
     def check(self, q_depth: int, k_depth: int) -> None:
         """Raises ValueError where queries and keys of these depths cannot be scored."""
         if q_depth != k_depth:

@@ -233,6 +233,23 @@ def test_scores_keep_their_dtype_whatever_the_rules_numbers_are():
     assert wide.logits(Q.astype(jnp.float64), K, whole(5, 5)).dtype == jnp.float64
 
 
+@pytest.mark.parametrize(
+    "name", ["l2", "gaussian", "laplace", "boxcar", "triangular", "epanechnikov"]
+)
+def test_the_logarithm_of_a_kernel_is_no_weight(name):
+    score, l1 = getattr(scores, name)(2.0), normalizers.l1()
+    with pytest.raises(ValueError, match=rf"scores.{name}\(2\) is the logarithm .* with softmax"):
+        Rule(score, normalizer=l1)
+    with pytest.raises(ValueError, match="normalizers.l1 takes scores that are not negative"):
+        Rule(score).replace(normalizer=l1)
+    Rule(score, transform=lambda s, i, j: jnp.exp(s), normalizer=l1)
+
+
+def test_other_scores_go_with_l1():
+    for score in (scores.dot(), scores.kernel(jax.nn.relu), scores.pairwise(lambda q, k: 1.0)):
+        Rule(score, normalizer=normalizers.l1())
+
+
 def test_what_reads_positions():
     assert not Rule().reads_positions
     assert not Rule(transform=lambda s, i, j: s, mask=masks.lengths(2)).reads_positions
