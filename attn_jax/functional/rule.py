@@ -83,8 +83,8 @@ class Rule(Value):
         if self.score.is_logarithm and isinstance(self.normalizer, l1) and nothing_between:
             raise ValueError(
                 f"normalizers.l1 takes scores that are not negative, scores.{self.score!r} is the "
-                "logarithm of a kernel: normalise it with softmax, whose exponentials are the kernel, or "
-                "let transform make it positive"
+                "logarithm of a kernel: normalise it with softmax, whose exponentials are the kernel, "
+                "or let transform make it positive"
             )
         super().__post_init__()
 

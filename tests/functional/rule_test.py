@@ -240,7 +240,7 @@ def test_the_logarithm_of_a_kernel_is_no_weight(name):
     score, l1 = getattr(scores, name)(2.0), normalizers.l1()
     with pytest.raises(ValueError, match=rf"scores.{name}\(2\) is the logarithm .* with softmax"):
         Rule(score, normalizer=l1)
-    with pytest.raises(ValueError, match="normalizers.l1 takes scores that are not negative"):
+    with pytest.raises(ValueError, match=r"normalizers.l1 takes scores that are not negative"):
         Rule(score).replace(normalizer=l1)
     Rule(score, transform=lambda s, i, j: jnp.exp(s), normalizer=l1)
 
