@@ -4,6 +4,8 @@ No GPU is needed to lower a program for one. Where JAX finds no cuDNN it is told
 which is all that it asks of cuDNN before a program runs.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,12 +116,24 @@ def test_which_implementation_is_settled_when_the_program_is_lowered(cudnn):
 
 
 @pytest.mark.slow
-def test_where_cudnn_is_found_a_cpu_gets_the_same_answer(cudnn):
-    rule = Rule(mask=masks.causal())
-    q, k, v = arrays()
-    run = jax.jit(lambda *x: attend(*x, rule=rule, backend="fused"))
-    dense = attend(q, k, v, rule=rule, backend="dense")
-    np.testing.assert_allclose(*(x.astype(jnp.float32) for x in (run(q, k, v), dense)), atol=0.02)
+def test_where_cudnn_is_found_a_cpu_gets_the_same_answers(cudnn):
+    """Gradients too, under vmap."""
+    cotangent = jnp.cos(jnp.arange(B * T * H * E)).reshape(B, T, H, E).astype(jnp.bfloat16)
+    for mask in (masks.window(9, 0), masks.lengths([0, 7])):
+
+        def both_ways(backend, *x, mask=mask):
+            rule = Rule(mask=mask)
+            y, pull = jax.vjp(lambda *x: attend(*x, rule=rule, backend=backend), *x)
+            return y, pull(cotangent)
+
+        stacked = [jnp.stack([x, x[::-1]]) for x in arrays()]
+        by_fused, by_dense = (
+            jax.jit(jax.vmap(functools.partial(both_ways, backend)))(*stacked)
+            for backend in ("fused", "dense")
+        )
+        assert explain(*arrays(), rule=Rule(mask=mask))["fused"].reason.startswith("cuDNN")
+        for a, b in zip(jax.tree.leaves(by_fused), jax.tree.leaves(by_dense), strict=True):
+            np.testing.assert_allclose(a.astype(jnp.float32), b.astype(jnp.float32), atol=0.06)
 
 
 @pytest.mark.slow
