@@ -60,7 +60,7 @@ class Layout:
     @classmethod
     def of(cls, given: "Layout | Mesh | None") -> "Layout":
         """A layout as it is; that of a mesh, by default of `data_mesh()`, with no names."""
-        return given if isinstance(given, cls) else cls(given or data_mesh())
+        return given if isinstance(given, Layout) else cls(given or data_mesh())
 
     def check(self, use: str, size: int, what: str) -> None:
         """Refuses a size that the mesh cannot share out.
@@ -120,12 +120,16 @@ class Layout:
         put = jax.make_array_from_process_local_data
         return {name: put(shardings[name], x, shapes[name]) for name, x in padded.items()}
 
-    def place_rows(self, array: np.ndarray) -> jax.Array:
-        """An array of which every host has all rows, cut by rows alone."""
-        sharding = self.of_rows(array.shape[:1])
-        if self._here:
-            return jax.device_put(array, sharding)
-        return jax.make_array_from_process_local_data(sharding, array, array.shape)
+    def place_rows(self, arrays: PyTree) -> PyTree:
+        """Arrays of which every host has all rows, cut by rows alone."""
+
+        def place(array: np.ndarray) -> jax.Array:
+            sharding = self.of_rows(array.shape[:1])
+            if self._here:
+                return jax.device_put(array, sharding)
+            return jax.make_array_from_process_local_data(sharding, array, array.shape)
+
+        return jax.tree.map(place, arrays)
 
     def of_rows(self, shape: Sequence[int]) -> NamedSharding:
         """Where a batch's array lives: rows cut, and lengths, its second axis, where that goes."""
@@ -203,16 +207,6 @@ class Layout:
         while spec and spec[-1] is None:
             spec.pop()
         return NamedSharding(self.mesh, PartitionSpec(*spec))
-
-
-def replicated(mesh: Mesh) -> NamedSharding:
-    """The whole array on every device."""
-    return Layout(mesh).whole
-
-
-def by_row(mesh: Mesh) -> NamedSharding:
-    """The first axis cut over the rows' axes."""
-    return Layout(mesh).of_rows((0,))
 
 
 def pad_rows(batch: Batch, multiple: int) -> Batch:

@@ -1,7 +1,7 @@
 """What a translation run is asked for: the sections of a config file."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import optax
@@ -9,8 +9,18 @@ import optax
 from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import Shapes
 from attn_jax.decode.translate import TargetLength
+from attn_jax.modules.logical_axes import LOGICAL_AXES
+from attn_jax.train import (
+    Layout,
+    Plan,
+    adamw,
+    constant,
+    cosine,
+    device_mesh,
+    inverse_square_root,
+    linear,
+)
 from attn_jax.train import Optimizer as Updates
-from attn_jax.train import Plan, adamw, constant, cosine, inverse_square_root, linear
 from experiments.translate.corpora import Phrases
 from experiments.translate.models import Model as Model
 from experiments.translate.models import Recurrent as Recurrent
@@ -26,11 +36,42 @@ class Batching:
       tokens: cells of a batch, padding included, on its longer side.
       longest: pairs with a longer side, in tokens, are left out of training.
       buckets: how many shapes there may be.
+      divisor: rows are a multiple of this; let the hosts divide it, and the devices that share rows.
     """
 
     tokens: int = 2048
     longest: int = 128
     buckets: int = 8
+    divisor: int = 8
+
+
+@dataclass
+class Mesh:
+    """How the devices of all hosts share the work; the sizes multiply to their number.
+
+    Args:
+      data: parts of the rows of a batch; -1 for what the others leave.
+      fsdp: further parts of the rows, which share out parameters and optimiser state, too.
+      tensor: parts of heads, feed-forward units and vocabulary.
+      context: parts of the length, where it divides it.
+    """
+
+    data: int = -1
+    fsdp: int = 1
+    tensor: int = 1
+    context: int = 1
+
+    def layout(self, model: Any) -> Layout:
+        """Where the arrays of a run live.
+
+        Raises:
+          ValueError: there are not so many devices, or a size of the model cannot be shared so.
+        """
+        layout = Layout(device_mesh(**asdict(self)), LOGICAL_AXES)
+        if isinstance(model, Model):
+            for use, name in (("heads", "heads"), ("mlp", "hidden"), ("embed", "width")):
+                layout.check(use, getattr(model, name), f"model.{name}")
+        return layout
 
 
 @dataclass
@@ -184,12 +225,14 @@ class Config:
       data: one of the classes of `experiments.translate.corpora`.
       vocabulary: entries of the subword vocabulary that both languages share.
       model: one of the classes of `experiments.translate.models`.
+      mesh: of the devices; it may change when a run goes on.
       seed: of parameters, order and dropout.
     """
 
     data: Any = field(default_factory=Phrases)
     vocabulary: int = 4_000
     model: Any = field(default_factory=Model)
+    mesh: Mesh = field(default_factory=Mesh)
     batches: Batching = field(default_factory=Batching)
     optimizer: Optimizer = field(default_factory=Optimizer)
     train: Training = field(default_factory=Training)

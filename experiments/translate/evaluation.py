@@ -22,7 +22,7 @@ from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
 from experiments.translate.system import System
 from experiments.translate.translation import tell_of_cut
-from experiments.translate.workdir import Workdir
+from experiments.translate.workdir import Workdir, left_once
 
 SAMPLES, PICTURES = 5, 3
 
@@ -41,8 +41,7 @@ def evaluate(command: Command) -> None:
         into = workdir.path / Path(options["input"] or "standard-input").stem
     others = _others(options["against"], corpus.test) if options["against"] else {}
     system, state = workdir.trained(command.config)
-    with hold(workdir.path):
-        left = Workdir(Path(options["output"] or into))
+    with hold(workdir.path), left_once(Path(options["output"] or into)) as left:
         report(system, state, corpus, workdir, left=left, others=others)
 
 

@@ -19,8 +19,7 @@ from attn_jax.decode.score import Scores, score
 from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
-from attn_jax.train import State, Sums, cross_entropy, data_mesh
-from attn_jax.train.sharding import by_row, replicated
+from attn_jax.train import State, Sums, cross_entropy
 from experiments.translate.config import Config
 from experiments.translate.quality import one_line
 
@@ -75,23 +74,26 @@ class System:
       beam: how translations are searched for; None for greedily.
 
     Raises:
-      ValueError: a setting of the model, the optimizer or the decoding is out of its range.
+      ValueError: a setting of the model, the optimizer, the mesh or the decoding is out of its
+        range.
     """
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
+        self.layout = config.mesh.layout(config.model)
         model = config.model.build(len(tokenizer), config.seed)
         self.name = type(model).__name__
         self.config, self.tokenizer = config, tokenizer
         self.optimizer = config.optimizer.build(config.train.steps)
-        self.mesh = data_mesh()
         self.beam = config.decode.options
-        self._length, self._shapes = config.decode.length, config.decode.shapes(self.mesh.size)
+        self._length, self._shapes = config.decode.length, config.decode.shapes(self.layout.rows)
         split: Any = nnx.split(model, nnx.Param, ...)
         self._graph, self._initial, self._rest = split
-        self._translate = jax.jit(self._search, static_argnames="options")
-        self._score = jax.jit(self._scores)
-        self._look = jax.jit(
-            lambda params, source, inputs: self.model(params).cross_attention(source, inputs)[-1]
+        # What is looked at on the host is whole on every one of them.
+        jit = functools.partial(jax.jit, out_shardings=self.layout.whole)
+        self._translate = jit(self._search, static_argnames="options")
+        self._score = jit(self._scores)
+        self._look = jit(
+            lambda params, source, inputs: self._model(params).cross_attention(source, inputs)[-1]
         )
         self._compiled: dict[Any, Callable] = {}
         self.compile_seconds = 0.0
@@ -99,6 +101,13 @@ class System:
     def model(self, params: Any) -> Any:
         """The model with some parameters in it."""
         return nnx.merge(self._graph, params, self._rest)
+
+    def _model(self, params: Any) -> Any:
+        """The model inside a compiled program, with parameters that lie where the layout says."""
+        return self.model(self.layout.gathered(params))
+
+    def _placed(self, params: Any) -> Any:
+        return jax.device_put(params, self.layout.shardings(params))
 
     @property
     def parameters(self) -> int:
@@ -135,7 +144,7 @@ class System:
         Yields:
           For each line its translations, at least one, best first.
         """
-        params = jax.device_put(params, replicated(self.mesh))
+        params = self._placed(params)
         encoded, sources = tee(self._encode(line) for line in lines)
         search = functools.partial(self._compiled_search, params, options)
         shapes = self._shapes if chunk > 1 else replace(self._shapes, tokens=1)
@@ -161,7 +170,7 @@ class System:
           pairs: text without line ends; where a side is blank, it is the empty sentence.
           chunk: how many pairs are read before the first is answered.
         """
-        params = jax.device_put(params, replicated(self.mesh))
+        params = self._placed(params)
         pairs, longest = iter(pairs), self._shapes.longest
         while some := list(islice(pairs, chunk)):
             whole = [[self._encode(text) for text in side] for side in zip(*some)]
@@ -169,7 +178,7 @@ class System:
             found: list[Any] = [None] * len(some)
             rows = self._shapes.rows(longest)
             for batch in evaluation_batches(*read, rows=rows, longest=longest):
-                scores = self._score(params, jax.device_put(batch, by_row(self.mesh)))
+                scores = self._score(params, self.layout.place_rows(batch))
                 for i, total, count in zip(batch["index"], scores.total, scores.lengths):
                     if i >= 0:
                         source, target = (len(a[i]) - len(b[i]) for a, b in zip(whole, read))
@@ -198,7 +207,7 @@ class System:
         wrote the end token. Only real tokens are in it, the source's end token among them.
         """
         bos, eos = self.tokenizer.bos, self.tokenizer.eos
-        found = []
+        params, found = self._placed(params), []
         for translation in translations:
             sides = [*translation.source, eos], [bos, *translation.tokens]
             source, inputs = (self._row(side) for side in sides)
@@ -216,14 +225,14 @@ class System:
         return row
 
     def _scores(self, params: Any, batch: Mapping[str, jax.Array]) -> Scores:
-        return score(self.model(params)(batch["source"], batch["inputs"]), batch["labels"])
+        return score(self._model(params)(batch["source"], batch["inputs"]), batch["labels"])
 
     def _search(self, params: Any, source: jax.Array, options: Beam | None) -> Hypotheses:
-        return translate(self.model(params), source, options, length=self._length)
+        return translate(self._model(params), source, options, length=self._length)
 
     def _compiled_search(self, params: Any, options: Beam | None, source: np.ndarray) -> Hypotheses:
         """Compiles for shapes not seen before, on a clock of its own."""
-        placed = jax.device_put(source, by_row(self.mesh))
+        placed = self.layout.place_rows(source)
         key = (source.shape, options)
         if key not in self._compiled:
             began = time.perf_counter()

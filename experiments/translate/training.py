@@ -7,12 +7,14 @@ from collections.abc import Callable
 from attn_jax.data.batches import Batches
 from attn_jax.data.evaluation import evaluation_batches
 from attn_jax.data.splits import Corpus
+from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
+from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
 from experiments.translate.evaluation import report
 from experiments.translate.quality import progress
 from experiments.translate.system import System
-from experiments.translate.workdir import MAY_CHANGE, Workdir, plain
+from experiments.translate.workdir import MAY_CHANGE, Workdir, left_once, plain
 
 
 def train(command: Command) -> None:
@@ -22,12 +24,13 @@ def train(command: Command) -> None:
     judged = len(corpus.validation) > 0
     plan = config.train.plan(evaluates=judged)
     with hold(workdir.path):
-        tokenizer = workdir.begin(config, corpus)
+        first_alone(lambda: workdir.begin(config, corpus))
+        tokenizer = Tokenizer.load(workdir.tokenizer)
         system = System(config, tokenizer)
         step = make_step(
             system.loss,
             system.optimizer,
-            system.mesh,
+            system.layout,
             accumulate=config.train.accumulate,
             ema_decay=config.train.ema,
         )
@@ -46,7 +49,8 @@ def train(command: Command) -> None:
             run=run,
             evaluate=judge(system, corpus) if judged else None,
         )
-        report(system, workdir.best(system), corpus, workdir)
+        with left_once(workdir.path) as left:
+            report(system, workdir.best(system), corpus, workdir, left=left)
 
 
 def batches_of(corpus: Corpus, system: System) -> Batches:
@@ -56,9 +60,10 @@ def batches_of(corpus: Corpus, system: System) -> Batches:
         encode(corpus.train.source),
         encode(corpus.train.target),
         seed=config.seed,
+        shard=system.layout.share,
         **dataclasses.asdict(config.batches),
     )
-    if batches.dropped:
+    if batches.dropped and is_first():
         print(
             f"{batches.dropped} of {len(corpus.train)} pairs have a side of more than"
             f" {config.batches.longest} tokens, and are left out of training",
@@ -72,9 +77,9 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
     config, encode = system.config, system.tokenizer.encode_batch
     count = config.train.validation or len(corpus.validation)
     source, target = corpus.validation.source[:count], corpus.validation.target[:count]
-    longest = config.decode.longest
-    batches = list(evaluation_batches(encode(source), encode(target), longest=longest))
-    loss = make_evaluate(system.loss, system.mesh)
+    longest, share = config.decode.longest, system.layout.share
+    batches = list(evaluation_batches(encode(source), encode(target), longest=longest, shard=share))
+    loss = make_evaluate(system.loss, system.layout)
 
     def evaluate(state: State) -> dict[str, float]:
         translations = system.translate(state.averaged, source, None)

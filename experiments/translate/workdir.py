@@ -1,7 +1,10 @@
 """What a run leaves in its workdir, and how another finds it there."""
 
+import contextlib
 import dataclasses
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ from attn_jax.data.files import write_atomically
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Checkpoints, State, compare, hold
+from attn_jax.train.distributed import is_first
 from attn_jax.train.metrics import whole_lines
 from experiments.translate.config import Config
 from experiments.translate.system import System
@@ -18,6 +22,7 @@ MAY_CHANGE = frozenset(
         "decode",
         "data.directory",
         "data.cache",
+        "mesh",
         "optimizer.learning_rate",
         "train.steps",
         "train.patience",
@@ -96,7 +101,7 @@ class Workdir:
             here = {"tokenizer": system.tokenizer.fingerprint}
             compare(trained_with, here, what="tokenizer")
 
-        like = system.initial_state()
+        like = system.layout.place(system.initial_state())
         with Checkpoints(self.checkpoints) as checkpoints:
             step = checkpoints.best_step()
             if step is not None:
@@ -146,6 +151,16 @@ def _completed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, An
         if isinstance(value, dict) and isinstance(defaults.get(name), dict)
     }
     return {**defaults, **values, **nested}
+
+
+@contextlib.contextmanager
+def left_once(path: Path) -> Iterator[Workdir]:
+    """The directory itself where it is written for all hosts, else one that is thrown away."""
+    if is_first():
+        yield Workdir(path)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        yield Workdir(Path(scratch))
 
 
 def plain(config: Config) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def test_every_config_describes_a_model_an_optimizer_and_a_plan(file, name):
     config.train.plan(evaluates=True)
     assert config.decode.options is not None
     assert config.decode.length.longest >= config.batches.longest
-    assert {*dict(fields(config)), "decode", "data.directory", "data.cache"} >= MAY_CHANGE
+    assert {*dict(fields(config)), "decode", "mesh", "data.directory", "data.cache"} >= MAY_CHANGE
     assert plain(config)["data"]["corpus"] == type(config.data).__name__
 
 
