@@ -10,6 +10,7 @@ from attn_jax.backends.dense import dense
 from attn_jax.backends.fused import fused
 from attn_jax.backends.linear import linear
 from attn_jax.backends.problem import Problem, describe
+from attn_jax.backends.ring import ring
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.normalizers import softmax
 from attn_jax.functional.rule import PreparedKeys, Rule
@@ -18,6 +19,7 @@ from attn_jax.functional.value import Array
 
 # What "auto" tries, in this order: the first that suits the problem and accepts it, which dense does.
 BACKENDS: dict[str, type[Backend]] = {
+    "ring": ring,
     "fused": fused,
     "linear": linear,
     "blockwise": blockwise,
@@ -157,6 +159,7 @@ def explain(
     >>> import jax.numpy as jnp
     >>> x = jnp.zeros((6, 1, 2))
     >>> print(explain(x, x, x))
+    ring       refuses: there is no mesh with an axis 'context' here: ...
     fused      accepts: jax.nn: all 6 × 6 scores of each head in memory
     linear     refuses: it needs a score that is a product of features, scores.kernel, and normalizers.l1
     blockwise  accepts: visits 1 of 1 tiles of 6 × 6, 1 unmasked

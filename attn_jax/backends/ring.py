@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec
 
 from attn_jax.backends.blockwise import Streaming
 from attn_jax.backends.problem import Problem
-from attn_jax.backends.ring_hops import Hops
+from attn_jax.backends.ring_hops import Hops, distances
 from attn_jax.backends.ring_shards import Shards
 from attn_jax.backends.token_arrays import axes_of
 from attn_jax.functional.value import Array
@@ -65,7 +65,7 @@ class ring(Streaming):
         except TypeError as unknown:
             return str(unknown)
         if where.inside:
-            if jax.typeof(problem.q).vma:
+            if jax.typeof(jax.lax.axis_index(self.axis)).manual_axis_type.varying:
                 return "inside jax.shard_map it needs check_vma=False there"
             if where.devices > 1 and any(None not in along for along in known):
                 return (
@@ -93,13 +93,13 @@ class ring(Streaming):
     def cost(self, problem: Problem) -> str:
         where = self._where()
         assert where is not None
-        hops = self._hops(problem, where)
-        return f"to each of {where.devices} devices come the keys of {len(hops.distances)}"
+        found = distances(problem, self._shards(where), where.inside)
+        return f"to each of {where.devices} devices come the keys of {len(found)}"
 
     def rows(self, problem: Problem) -> tuple[Array, Array]:
         where = self._where()
         assert where is not None
-        hops = self._hops(problem, where)
+        hops = Hops(problem, self._shards(where), self.tile, where.inside)
         if where.inside:
             return hops.on_device(hops.leaves, hops.captured)
         whole = PartitionSpec()
@@ -114,9 +114,6 @@ class ring(Streaming):
             check_vma=False,
         )
         return jax.jit(run)(hops.leaves, hops.captured)
-
-    def _hops(self, problem: Problem, where: _Where) -> Hops:
-        return Hops(problem, self._shards(where), self.tile, where.inside)
 
     def _shards(self, where: _Where) -> Shards:
         return Shards(self.axis, where.devices, self.order)

@@ -54,7 +54,7 @@ class Hops:
         self.shards, self.inside = shards, inside
         self.batch, self.t, self.s = len(axes.batch), axes.t // parts, axes.s // parts
         self.tile = tile or default_tile(axes._replace(t=self.t, s=self.s))
-        self.distances = distances(problem, shards, self.t, self.s, inside)
+        self.distances = distances(problem, shards, inside)
         keys = jnp.arange(axes.s)
         if inside:
             keys = keys + jax.lax.axis_index(shards.name) * axes.s
@@ -165,7 +165,7 @@ class Hops:
         """A device's part of positions that are a range; arrays have been cut already."""
         if not isinstance(positions, Range):
             return positions
-        start = positions.start * (self.shards.devices if self.inside else 1)
+        start = (_of_whole(positions, self.shards) if self.inside else positions).start
         starts = self.shards.starts(device, size)
         if len(starts) == 1:
             return Range(start + starts[0], size)
@@ -227,23 +227,27 @@ def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]
     return a[0] * shares[0] + b[0] * shares[1], lse
 
 
-def distances(problem: Problem, shards: Shards, t: int, s: int, inside: bool) -> tuple[int, ...]:
+def distances(problem: Problem, shards: Shards, inside: bool) -> tuple[int, ...]:
     """How far blocks must travel: the distances at which some device looks at what another holds.
 
     Known while tracing, from what the mask says of positions that are ranges and of numpy arrays.
     """
-    n, parts, mask = shards.devices, shards.chunks, problem.rule.mask
-    positions = problem.positions
+    positions, (t, s) = problem.positions, problem.axes[-2:]
+    chunks = shards.devices * shards.chunks
     if inside:
         if any(along.sharded is not None for along in axes_of(problem)[3:]):
-            return tuple(range(n))
-        positions = Positions(
-            *(Range(p.start * n, p.size * n) for p in (positions.q, positions.k))  # type: ignore[union-attr]
-        )
-    blocks = Blocks(Cut(n * t, t // parts), Cut(n * s, s // parts), positions, static=True)
-    may = np.asarray(mask.bounds(blocks).may)
-    may = np.broadcast_to(may.any(tuple(range(may.ndim - 2))), (parts * n, parts * n))
-    queries, keys = np.nonzero(may)
-    holders = shards.holders()
-    found = set(((holders[queries] - holders[keys]) % n).tolist())
+            return tuple(range(shards.devices))  # what one device has of a mask is not all of it
+        t, s = t * shards.devices, s * shards.devices
+        positions = Positions(*(_of_whole(p, shards) for p in (positions.q, positions.k)))
+    blocks = Blocks(Cut(t, t // chunks), Cut(s, s // chunks), positions, static=True)
+    may = np.asarray(problem.rule.mask.bounds(blocks).may)
+    may = np.broadcast_to(may.any(tuple(range(may.ndim - 2))), (chunks, chunks))
+    looking, looked_at = (shards.holders()[chunk] for chunk in np.nonzero(may))
+    found = set(((looking - looked_at) % shards.devices).tolist())
     return tuple(sorted(found)) or (0,)
+
+
+def _of_whole(positions: Any, shards: Shards) -> Range:
+    """The positions that the range of one device's part stands for, where t and s are cut alike."""
+    assert isinstance(positions, Range)
+    return Range(positions.start * shards.devices, positions.size * shards.devices)
