@@ -5,6 +5,7 @@ A config is a plain dataclass of numbers, strings, booleans and further dataclas
 exit code 2, and never as a traceback; `--traceback` shows where it was noticed.
 """
 
+import contextlib
 import dataclasses
 import importlib.util
 import inspect
@@ -21,6 +22,7 @@ from ml_collections import config_flags
 
 from attn_jax.train import NonFinite, Unreadable, WorkdirBusy
 from experiments import overrides
+from experiments.hosts import Hosts, asked, define
 from experiments.overrides import UsageError
 
 DIVERGED = 1
@@ -34,16 +36,18 @@ class Experiment:
 
     Args:
       name: as in `python -m experiments.NAME`.
-      config: the class of its configs.
+      config: the class of its configs; None where it takes none.
       modes: its stages, the default first.
       options: flags of its own, all strings: name to help.
+      distributed: the modes that several hosts can do together.
       help: what it does, for `--help`.
     """
 
     name: str
-    config: type
+    config: type | None
     modes: tuple[str, ...] = ("train",)
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    distributed: tuple[str, ...] = ()
     help: str = ""
 
     @property
@@ -57,16 +61,18 @@ class Command:
     """What was asked for.
 
     Args:
-      config: the dataclass that the config file returned, overrides applied.
+      config: the dataclass that the config file returned, overrides applied; None without one.
       workdir: where the run reads and writes.
       mode: one of the experiment's stages.
       options: the experiment's own flags, by name; None where not given.
+      hosts: that do it together; None for this process alone.
     """
 
     config: Any
     workdir: Path
     mode: str
     options: Mapping[str, str | None]
+    hosts: Hosts | None = None
 
 
 def run(
@@ -93,7 +99,9 @@ def run(
         if len(rest := [word for word in argv if not re.fullmatch("--?h(elp)?", word)]) < len(argv):
             print(described(experiment, rest))
         else:
-            main(parse(experiment, argv))
+            command = parse(experiment, argv)
+            with command.hosts.together() if command.hosts else contextlib.nullcontext():
+                main(command)
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
@@ -115,30 +123,49 @@ def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
       UsageError: it cannot be understood; the message names the nearest thing that can be.
     """
     path, rest = _pop_config(argv)
-    if not path:
-        raise UsageError("which config? give --config=FILE[:VARIANT], one of configs/")
-    config = load(path)
-    if not isinstance(config, experiment.config):
-        raise UsageError(f"{path} is not a config of experiments.{experiment.name}")
-    for word in rest:
-        if name := overrides.named(word):
-            overrides.check(config, name)
-    values = _flags(experiment)
+    values, config = _flags(experiment), None
+    if experiment.config is not None:
+        config = _config(experiment, path)
+        for word in rest:
+            if name := overrides.named(word):
+                overrides.check(config, name)
+    elif path:
+        raise UsageError(f"there are no configs for this; got --config={path}")
     try:
-        config_flags.DEFINE_config_dataclass(
-            "config", config, "the config", flag_values=values, sys_argv=["", *rest]
-        )
+        if config is not None:
+            config_flags.DEFINE_config_dataclass(
+                "config", config, "the config", flag_values=values, sys_argv=["", *rest]
+            )
         stray = values(["", *rest])[1:]
     except flags.Error as error:
-        raise UsageError(overrides.explained(config, str(error))) from error
+        told = str(error) if config is None else overrides.explained(config, str(error))
+        raise UsageError(told) from error
     if stray:
         raise UsageError(f"cannot understand {stray[0]!r}; write flags as --name=value")
     return Command(
-        config=values.config,
+        config=values.config if config is not None else None,
         workdir=Path(values.workdir or Path("runs", experiment.name, _slug(path))),
         mode=values.mode,
         options={name: values[name].value for name in experiment.options},
+        hosts=_hosts(experiment, values),
     )
+
+
+def _hosts(experiment: Experiment, values: flags.FlagValues) -> Hosts | None:
+    hosts = asked(values) if experiment.distributed else None
+    if hosts is not None and values.mode not in experiment.distributed:
+        modes = ", ".join(experiment.distributed)
+        raise UsageError(f"--mode={values.mode} is not done by several hosts together; {modes} is")
+    return hosts
+
+
+def _config(experiment: Experiment, path: str) -> Any:
+    if not path:
+        raise UsageError("which config? give --config=FILE[:VARIANT], one of configs/")
+    config = load(path)
+    if experiment.config is None or not isinstance(config, experiment.config):
+        raise UsageError(f"{path} is not a config of experiments.{experiment.name}")
+    return config
 
 
 def variant(name: str, known: Iterable[str]) -> str:
@@ -174,7 +201,9 @@ def load(path: str) -> Any:
 
 def described(experiment: Experiment, argv: Sequence[str]) -> str:
     """What can be given; if a config is, every field of it with its value."""
-    usage = f"{experiment.program} --config=FILE[:VARIANT] [--config.FIELD=VALUE ...]"
+    usage = experiment.program
+    if experiment.config is not None:
+        usage += " --config=FILE[:VARIANT] [--config.FIELD=VALUE ...]"
     parts = [usage, experiment.help, _flags(experiment).get_help()]
     if _pop_config(argv)[0]:
         listed = overrides.fields(parse(experiment, argv).config)
@@ -184,12 +213,15 @@ def described(experiment: Experiment, argv: Sequence[str]) -> str:
 
 def _flags(experiment: Experiment) -> flags.FlagValues:
     values = flags.FlagValues()
-    where = f"where to read and write; runs/{experiment.name}/CONFIG[-VARIANT] by default"
+    named = "" if experiment.config is None else "/CONFIG[-VARIANT]"
+    where = f"where to read and write; runs/{experiment.name}{named} by default"
     flags.DEFINE_string("workdir", None, where, flag_values=values)
     flags.DEFINE_enum("mode", experiment.modes[0], experiment.modes, "stage", flag_values=values)
     flags.DEFINE_bool("traceback", False, "show where an error was noticed", flag_values=values)
     for name, text in experiment.options.items():
         flags.DEFINE_string(name, None, text, flag_values=values)
+    if experiment.distributed:
+        define(values)
     return values
 
 

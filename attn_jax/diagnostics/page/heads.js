@@ -29,7 +29,7 @@ function chooseHead(path, head) {
 /** The query that is chosen at first: what the example says, if it is one of this map's. */
 function firstQuery(map) {
   const { focus } = chosen.example;
-  return focus !== null && focus < report.sequences[map.queries].length ? focus : null;
+  return focus !== null && focus < report.sequences[map.queries].length ? focus : 0;
 }
 
 const flagged = (path, head) =>
