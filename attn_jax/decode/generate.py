@@ -43,10 +43,11 @@ def generate(
     >>> from attn_jax.models.gpt import GPT, GPTConfig
     >>> from attn_jax.modules.blocks import BlockOptions
     >>> config = GPTConfig(11, 8, 1, BlockOptions(width=8, hidden=8, heads=2, norm="pre"))
-    >>> model = GPT(config, rngs=nnx.Rngs(0))
-    >>> prompt = jnp.array([[3, 4, 5]])
-    >>> jax.eval_shape(lambda: generate(model, prompt, None, length=4, specials=Specials())).tokens
-    ShapeDtypeStruct(shape=(1, 1, 4), dtype=int32)
+    >>> def run(prompt):
+    ...     model = GPT(config, rngs=nnx.Rngs(0))
+    ...     return generate(model, prompt, None, length=4, specials=Specials())
+    >>> jax.eval_shape(run, jnp.array([[3, 4, 5]])).tokens.shape
+    (1, 1, 4)
     """
     size = options.size if isinstance(options, Beam) else 1
     prompt = jnp.asarray(prompt)

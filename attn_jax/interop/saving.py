@@ -40,7 +40,9 @@ def save(model: Any, directory: str | Path) -> None:
     """
     architecture, name = find_model(model)
     tensors = published(model)
-    _check_rules(model, nnx.eval_shape(lambda: architecture.model(model.config, rngs=nnx.Rngs(0))))
+    built = nnx.eval_shape(lambda: architecture.model(model.config, rngs=nnx.Rngs(0)))
+    _check_parameters(model, built)
+    _check_rules(model, built)
     dtype = np.result_type(*{tensor.dtype for tensor in tensors.values()})
     config = architecture.write_config(model.config, name) | {"dtype": str(dtype)}
     write_checkpoint(directory, config, tensors)
@@ -54,11 +56,7 @@ def published(model: Any) -> dict[str, Tensor]:
     """
     architecture, name = find_model(model)
     prefix = architecture.prefix if architecture.classes[name].bare else ""
-    variables = {
-        dotted(path): variable.get_value()
-        for path, variable in nnx.to_flat_state(nnx.state(model, nnx.Variable))
-    }
-    tensors = {}
+    variables, tensors = _variables(model), {}
     for held in expand(architecture.table(name), variables):
         parts = [variables[path] for path in held.paths]
         tensors[held.name.removeprefix(prefix)] = Tensor(
@@ -71,6 +69,25 @@ def published(model: Any) -> dict[str, Tensor]:
 
 def _joined(layout: Layout, parts: list[jax.Array]) -> np.ndarray:
     return layout.published([np.asarray(part) for part in jax.device_get(parts)])
+
+
+def _variables(model: Any) -> dict[str, Any]:
+    return {
+        dotted(path): variable.get_value()
+        for path, variable in nnx.to_flat_state(nnx.state(model, nnx.Variable))
+    }
+
+
+def _check_parameters(model: Any, built: Any) -> None:
+    """Raises ValueError where a parameter is missing or of another shape than the config gives."""
+    ours = {path: array.shape for path, array in _variables(model).items()}
+    changed = [
+        f"{path} is {ours.get(path, 'missing')}, expected {array.shape}"
+        for path, array in _variables(built).items()
+        if ours.get(path) != array.shape
+    ]
+    if changed:
+        raise ValueError("the model is not what its config says: " + "; ".join(changed))
 
 
 def _check_rules(model: Any, built: Any) -> None:

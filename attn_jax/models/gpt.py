@@ -171,9 +171,11 @@ class GPT(CausalStack):
     Reference: Radford et al. (2019).
 
     >>> blocks = BlockOptions(width=8, hidden=16, heads=2, norm="pre")
-    >>> model = GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
-    >>> model(jnp.array([[5, 6, 2]])).shape, model.layers[0].self_attention.rule
-    ((1, 3, 11), Rule(mask=causal()))
+    >>> make = lambda: GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
+    >>> jax.eval_shape(lambda ids: make()(ids), jnp.array([[5, 6, 2]])).shape
+    (1, 3, 11)
+    >>> nnx.eval_shape(make).layers[0].self_attention.rule
+    Rule(mask=causal())
     """
 
     @classmethod
