@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -79,6 +79,7 @@ class ImageGPT(CausalStack):
     """
 
     config: ImageGPTConfig
+    output: Any
 
     def __init__(
         self,

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attn_jax import Rule, backends, masks
 from attn_jax.models.image_gpt import ImageGPT, ImageGPTConfig, nearest
 from attn_jax.models.swin import Swin, SwinConfig
 from attn_jax.models.vit import DEIT, ViT, ViTConfig
+from attn_jax.modules.attention import MultiHeadAttention
 
 SMALL = SwinConfig(2, 1, 5, "class", 8, (2, 2), (2, 2), 3, 2.0, "gelu", 1e-5, 0.6)
 
@@ -107,6 +109,35 @@ def test_maps_sum_to_one_and_never_join_what_a_shift_brought_together(swin):
         np.testing.assert_allclose(m.sum(-1), 1, atol=1e-5)
     corner = maps[1][0, -1, 0]
     assert (corner[0] > 0).sum() == 4  # of the last window, only what was there before the shift
+
+
+@pytest.mark.slow
+def test_windows_are_the_same_on_every_backend_that_takes_them():
+    model = Swin(SMALL, rngs=nnx.Rngs(0))
+    images = jax.random.normal(jax.random.key(0), (2, 10, 13, 1))
+    logits = []
+    for backend in ("dense", backends.blockwise(tile=(4, 4)), "auto"):
+        for _, module in nnx.iter_modules(model):
+            if isinstance(module, MultiHeadAttention):
+                module.backend = backend
+        logits.append(compiled(model, "__call__")(images))
+    np.testing.assert_allclose(logits[1], logits[0], atol=1e-5)
+    np.testing.assert_allclose(logits[2], logits[0], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_vit_whose_patches_see_only_their_row_keeps_its_parameters():
+    config = ViTConfig((6, 8), 2, 1, 5).sized(8, 1, 2)
+    model = ViT(config, rngs=nnx.Rngs(0))
+    rows = np.repeat(np.arange(3), 4)
+    ids = np.concatenate([[3], rows])  # the class token is a row of its own, and sees everyone
+    everyone = masks.global_tokens(queries=ids == 3, keys=ids == 3)
+    model.layers[0].self_attention.rule = Rule(mask=masks.segments(ids) | everyone)
+    image = jax.random.normal(jax.random.key(0), (1, 6, 8, 1))
+    states = compiled(model, "hidden_states")
+    changed = states(image.at[0, 0, 0, 0].add(1.0))[1] != states(image)[1]
+    moved = np.asarray(changed)[0].any(-1)
+    assert set(ids[moved]) == {0, 3}
 
 
 @pytest.mark.slow
