@@ -11,7 +11,6 @@ from attn_jax.backends.backend import Backend
 from attn_jax.backends.dense import dense
 from attn_jax.backends.fused_operands import Operands
 from attn_jax.backends.problem import Problem
-from attn_jax.backends.structure import structure_of
 from attn_jax.functional.normalizers import softmax
 from attn_jax.functional.value import Array
 
@@ -26,8 +25,8 @@ class fused(Backend):
     float32 (prepared queries, biases, log-sum-exps).
 
     Args:
-      implementation: "xla", "cudnn", or None: in a program lowered for CUDA cuDNN where it can, and
-        otherwise what JAX chooses.
+      implementation: "xla", "cudnn", or None: in a program lowered for CUDA cuDNN where it can without
+        an array of t × s, and otherwise what JAX chooses.
 
     Raises:
       ValueError: another implementation.
@@ -63,11 +62,9 @@ class fused(Backend):
     def suits(self, problem: Problem) -> bool:
         # A kernel written for the GPU passes over the scores once, in the fast memory of a
         # multiprocessor, which XLA's loop over tiles does not. On CPU there is none, and jax.nn takes
-        # 3.5 times as long as blockwise (causal, n = 4096). With a mask of t × s cuDNN, too, is O(t s).
+        # 3.5 times as long as blockwise (causal, n = 4096).
         return (
             jax.default_backend() == "gpu"
-            and structure_of(problem) is not None
-            and problem.rule.bias is None
             and not self.refuses(problem)
             and self._takes_cudnn(problem)
         )
@@ -76,16 +73,14 @@ class fused(Backend):
         _, _, t, s = problem.axes
         if not self._takes_cudnn(problem):
             return f"jax.nn: all {t} × {s} scores of each head in memory"
-        operands = jax.eval_shape(lambda: Operands.of(problem))
-        lean = operands.mask is None and operands.bias is None
-        return "cuDNN: " + (
-            "no scores in memory" if lean else f"a mask or bias of {t} × {s} in memory"
-        )
+        told = jax.eval_shape(lambda: Operands.of(problem)).told_by_name
+        return f"cuDNN: {'no scores' if told else f'a mask of {t} × {s} for each head'} in memory"
 
     def _takes_cudnn(self, problem: Problem) -> bool:
         if self.implementation is not None:
             return self.implementation == "cudnn"
-        return not _cudnn_refuses(problem, jax.eval_shape(lambda: Operands.of(problem)))
+        operands = jax.eval_shape(lambda: Operands.of(problem))
+        return operands.told_by_name and not _cudnn_refuses(problem, operands)
 
     def attend(self, problem: Problem) -> Array:
         if 0 in (problem.axes.t, problem.axes.s):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 import jax
@@ -76,25 +78,51 @@ class Operands(Value):
             window=None if structure is None or structure.from_start else -structure.low,
         )  # fmt: skip
 
+    @property
+    def told_by_name(self) -> bool:
+        """Whether no array of t × s is among them."""
+        return self.mask is None and self.bias is None
+
     def attend(self, implementation: Any) -> Array:
         """The averages of the values, `b t h c`."""
-        q, k, v, bias, mask = self.q, self.k, self.v, self.bias, self.mask
-        if implementation != "cudnn" and q.dtype == jnp.float16:
-            # jax.nn asks XLA for a product that only GPUs have.
+        if implementation == "cudnn":
+            return self._by_cudnn()
+        q, k, v = self.q, self.k, self.v
+        if q.dtype == jnp.float16:  # jax.nn asks XLA for a product that only GPUs have
             q, k, v = (x.astype(jnp.float32) for x in (q, k, v))
-        if implementation == "cudnn":  # it broadcasts over batch and heads alone
-            whole = self.q.shape[-3], self.k.shape[-3]
-            bias, mask = (
-                x if x is None else jnp.broadcast_to(x, (*x.shape[:2], *whole))
-                for x in (bias, mask)
-            )
         y = jax.nn.dot_product_attention(
-            q, k, v, bias, mask,
-            scale=self.scale, is_causal=self.causal, key_value_seq_lengths=self.lengths,
-            local_window_size=None if self.window is None else (self.window, 0),
-            implementation=implementation,
+            q, k, v, self.bias, self.mask, key_value_seq_lengths=self.lengths,
+            implementation=implementation, **self._known,
         )  # fmt: skip
         return y.astype(self.v.dtype)
+
+    def _by_cudnn(self) -> Array:
+        """The same. JAX's batching of cuDNN's kernel relies on arrays that are all mapped, and whole."""
+        b, t, h, _ = self.q.shape
+        bias, mask = (
+            x if x is None else jnp.broadcast_to(x, (b, h, t, self.k.shape[-3]))
+            for x in (self.bias, self.mask)
+        )
+        queries = None if self.lengths is None else jnp.full_like(self.lengths, t)
+        operands = self.q, self.k, self.v, bias, mask, self.lengths, queries
+        some = [x.reshape(-1)[0] for x in jax.tree.leaves(operands)]
+        never = functools.reduce(operator.or_, (x != x for x in some)) & False
+
+        def mapped(x: Array) -> Array:
+            return jnp.where(never, jnp.zeros((), x.dtype), x)
+
+        q, k, v, bias, mask, keys, queries = jax.tree.map(mapped, operands)
+        y = jax.nn.dot_product_attention(
+            q, k, v, bias, mask, query_seq_lengths=queries, key_value_seq_lengths=keys,
+            implementation="cudnn", **self._known,
+        )  # fmt: skip
+        return mapped(y)  # and so its cotangent
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        """What is known while tracing."""
+        window = None if self.window is None else (self.window, 0)
+        return {"scale": self.scale, "is_causal": self.causal, "local_window_size": window}
 
     def scores(self, problem: Problem) -> Array:
         """Masked scores, `*b h t s`, for what the kernel does not return."""

@@ -103,7 +103,25 @@ def test_other_masks_and_biases_are_arrays(cudnn, make):
     text = text_of(make(), CUDNN)
     assert "__cudnn$fmhaScaleBiasSoftmax(" in text
     assert text.count('"mask_type": "NO_MASK"') == 2
-    assert f"a mask or bias of {T} × {T}" in CUDNN.cost(describe(*arrays(), make()))
+    assert f"a mask of {T} × {T}" in CUDNN.cost(describe(*arrays(), make()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axes", [(0, 0, 0), (1, 1, 1), (0, None, None)], ids=str)
+@pytest.mark.parametrize(
+    "mask", [masks.lengths([0, 7]), masks.valid(np.ones((B, T), bool))], ids=str
+)
+def test_cudnn_under_vmap(cudnn, mask, axes):
+    """Whatever is mapped; the mask is not."""
+
+    def both_ways(*x):
+        y, pull = jax.vjp(lambda *x: attend(*x, rule=Rule(mask=mask), backend=CUDNN), *x)
+        return y, pull(y)
+
+    x = [a if n is None else jnp.stack([a] * 3, n) for n, a in zip(axes, arrays(), strict=True)]
+    traced = jax.jit(jax.vmap(both_ways, axes)).trace(*x)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text().replace("\\22", '"')
+    assert f'"dimensions": ["{3 * B}", "{H}", "{T}", "{T}"]' in text
 
 
 def test_which_implementation_is_settled_when_the_program_is_lowered(cudnn):
