@@ -45,6 +45,7 @@ EXPERIMENT = command_line.Experiment(
         "against": "another workdir, or a file of translations, to compare with where"
         " --mode=evaluate",
     },
+    distributed=("train", "evaluate"),
     help="Trains a model on sentence pairs, evaluates it, translates and scores with it, and draws"
     " where it looks.",
 )
