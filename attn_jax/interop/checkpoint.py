@@ -14,7 +14,7 @@ from attn_jax.data.files import write_atomically, writing
 
 SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin")
-DTYPES = {
+DTYPES: dict[str, Any] = {
     "F64": np.float64,
     "F32": np.float32,
     "F16": np.float16,

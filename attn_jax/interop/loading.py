@@ -9,14 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
+from flax import nnx, traverse_util
 
 from attn_jax.interop.architecture import Architecture
 from attn_jax.interop.checkpoint import Checkpoint
 from attn_jax.interop.layouts import Held, expand
 from attn_jax.interop.registry import find
 
-Place = Callable[[str, jax.ShapeDtypeStruct], jax.sharding.Sharding]
+Sharding = jax.sharding.Sharding
+Place = Callable[[Any], Any]
 
 
 def load(
@@ -24,7 +25,7 @@ def load(
     *,
     architecture: str | None = None,
     dtype: Any = None,
-    place: jax.sharding.Sharding | Place | None = None,
+    place: Sharding | Place | None = None,
 ) -> Any:
     """The model of a directory with config.json and model.safetensors, one file or sharded.
 
@@ -36,9 +37,9 @@ def load(
       architecture: the class to read it as, such as "BertModel", whose tensors it must have; the
         one that config.json names where None.
       dtype: of the parameters; that of the file where None.
-      place: where parameters live: a sharding for all, or a function that gives the sharding of a
-        parameter from its path (``"layers.0.self_attention.query.kernel"``) and its shape and
-        dtype. On the default device where None.
+      place: where parameters live: a sharding for all, or a function from the tree of their shapes
+        and dtypes, nested dictionaries, to a like tree of shardings, such as the method `shardings`
+        of ``attn_jax.train.Layout``. On the default device where None.
 
     Returns:
       A model of ``attn_jax.models``; which one, and with which head, config.json says.
@@ -58,11 +59,17 @@ def load(
 
     graph, abstract, rest = nnx.split(nnx.eval_shape(build), nnx.Variable, ...)
     variables = dict(nnx.to_flat_state(abstract))
-    shapes = {dotted(path): variable.get_value() for path, variable in variables.items()}
+    shapes = {dotted(path): variable.get_value().shape for path, variable in variables.items()}
     held = expand(known.table(name), shapes)
     names = _checked(checkpoint, known, held, shapes)
+    likes = {
+        path: jax.ShapeDtypeStruct(shapes[path], _kept(checkpoint.dtype(names[tensor.name]), dtype))
+        for tensor in held
+        for path in tensor.paths
+    }
+    shardings = _shardings(place, {path: likes[dotted(path)] for path in variables})
     arrays = {
-        path: _read(checkpoint, names[tensor.name], tensor, part, shapes[path], dtype, place)
+        path: _read(checkpoint, names[tensor.name], tensor, part, likes[path], shardings[path])
         for tensor in held
         for part, path in enumerate(tensor.paths)
     }
@@ -83,7 +90,7 @@ def _checked(
     checkpoint: Checkpoint,
     architecture: Architecture,
     held: list[Held],
-    shapes: dict[str, jax.ShapeDtypeStruct],
+    shapes: dict[str, tuple[int, ...]],
 ) -> dict[str, str]:
     """What the file calls each tensor that is needed, once none is missing, left over or amiss."""
     wanted = {tensor.name: tensor for tensor in held}
@@ -107,18 +114,39 @@ def _checked(
             and not np.array_equal(checkpoint.read(names[tied]), checkpoint.read(names[to]))
         ],
     }
-    for name in wanted.keys() & names.keys():
+    for name in sorted(wanted.keys() & names.keys()):
         paths, layout = wanted[name].paths, wanted[name].layout
-        given, expected = (
+        shape, expected = (
             checkpoint.shape(names[name]),
-            layout.published_shape(shapes[paths[0]].shape, len(paths)),
+            layout.published_shape(shapes[paths[0]], len(paths)),
         )
-        if given != expected:
-            problems["wrong shapes"].append(f"{names[name]} is {given}, expected {expected}")
+        if shape != expected:
+            problems["wrong shapes"].append(f"{names[name]} is {shape}, expected {expected}")
     if any(problems.values()):
         said = "; ".join(f"{what}: {', '.join(which)}" for what, which in problems.items() if which)
         raise ValueError(f"{checkpoint.directory} does not hold what its config.json says. {said}")
     return names
+
+
+def _kept(stored: Any, asked: Any) -> Any:
+    """The dtype of a parameter whose tensor has a dtype: only floats are changed."""
+    floating = asked is not None and jnp.issubdtype(stored, jnp.floating)
+    return jax.dtypes.canonicalize_dtype(asked if floating else stored)
+
+
+def _shardings(place: Sharding | Place | None, likes: dict[tuple, Any]) -> dict[str, Any]:
+    """Where each parameter lives, by its path."""
+    if place is None or isinstance(place, Sharding):
+        return {dotted(path): place for path in likes}
+    tree = traverse_util.unflatten_dict(likes)
+    given = place(tree)
+    expected, structure = (str(jax.tree.structure(t)) for t in (tree, given))
+    if structure != expected:
+        raise ValueError(
+            "place(parameters) must return a sharding for each parameter, in nested dictionaries "
+            f"like {expected}; got {structure}"
+        )
+    return {dotted(path): sharding for path, sharding in traverse_util.flatten_dict(given).items()}
 
 
 def _read(
@@ -127,24 +155,14 @@ def _read(
     tensor: Held,
     part: int,
     like: jax.ShapeDtypeStruct,
-    dtype: Any,
-    place: jax.sharding.Sharding | Place | None,
+    sharding: Sharding | None,
 ) -> jax.Array:
     """One parameter, each device's part of it read from the file by itself."""
-    stored = checkpoint.dtype(name)
-    floating = dtype is not None and jnp.issubdtype(stored, jnp.floating)
-    kept = jax.dtypes.canonicalize_dtype(dtype if floating else stored)
 
-    def piece(index: tuple[slice, ...]) -> np.ndarray:
+    def piece(index: Any) -> np.ndarray:
         read = checkpoint.read(name, tensor.layout.where(part, like.shape, index))
-        return np.ascontiguousarray(tensor.layout.ours(read)).astype(kept, copy=False)
+        return np.ascontiguousarray(tensor.layout.ours(read)).astype(like.dtype, copy=False)
 
-    if place is None:
+    if sharding is None:
         return jnp.asarray(piece((slice(None),) * len(like.shape)))
-    path = tensor.paths[part]
-    sharding = (
-        place
-        if isinstance(place, jax.sharding.Sharding)
-        else place(path, jax.ShapeDtypeStruct(like.shape, kept))
-    )
     return jax.make_array_from_callback(like.shape, sharding, piece)

@@ -108,8 +108,5 @@ def _rules(model: Any) -> dict[str, str]:
     def shapes(rule: Rule) -> Rule:
         return jax.tree.map(jnp.shape, rule, is_leaf=lambda x: isinstance(x, nnx.Variable))
 
-    return {
-        dotted(path): repr(shapes(module.rule))
-        for path, module in nnx.iter_modules(model)
-        if isinstance(getattr(module, "rule", None), Rule)
-    }
+    rules = {dotted(path): getattr(m, "rule", None) for path, m in nnx.iter_modules(model)}
+    return {path: repr(shapes(rule)) for path, rule in rules.items() if isinstance(rule, Rule)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -126,7 +126,7 @@ class Bert(nnx.Module):
             del self.pooler
         if head is not None:
             made = MaskedLanguageModel if head == "masked_language_model" else Classification
-            self.head = made(self.config, rngs=rngs)
+            self.head: Any = made(self.config, rngs=rngs)
         elif hasattr(self, "head"):
             del self.head
 

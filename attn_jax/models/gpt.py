@@ -174,8 +174,8 @@ class GPT(CausalStack):
     >>> make = lambda: GPT(GPTConfig(11, 6, 1, blocks), rngs=nnx.Rngs(0))
     >>> jax.eval_shape(lambda ids: make()(ids), jnp.array([[5, 6, 2]])).shape
     (1, 3, 11)
-    >>> nnx.eval_shape(make).layers[0].self_attention.rule
-    Rule(mask=causal())
+    >>> nnx.eval_shape(make).layers[0].self_attention.rule.mask
+    causal()
     """
 
     @classmethod

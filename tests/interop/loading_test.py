@@ -78,20 +78,24 @@ def test_shards_are_found_through_their_index(gpt):
         interop.load(gpt)
 
 
-def test_each_parameter_is_placed_where_it_is_asked_for(gpt):
+def test_parameters_are_placed_where_it_is_asked_for(gpt):
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("tensor",))
-    asked = {}
+    cut, whole = (
+        jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names))
+        for names in ((None, "tensor"), ())
+    )
 
-    def place(path, like):
-        names = (None, "tensor") if path.endswith("kernel") else ()
-        asked[path] = like.shape
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names))
+    def place(parameters):
+        return jax.tree.map(lambda like: cut if like.shape == (8, 12) else whole, parameters)
 
     loaded = interop.load(gpt, place=place)
     equal(loaded, GPT_)
-    assert asked == {path: array.shape for path, array in parameters(loaded).items()}
-    kernel = loaded.layers[0].self_attention.key.kernel[...]
-    assert kernel.sharding.spec == jax.sharding.PartitionSpec(None, "tensor")
+    (layer,) = loaded.layers
+    assert layer.feed_forward.inner.kernel[...].sharding == cut
+    assert layer.feed_forward.outer.kernel[...].sharding == whole
+    equal(interop.load(gpt, place=whole), GPT_)
+    with pytest.raises(ValueError, match="a sharding for each parameter"):
+        interop.load(gpt, place=lambda parameters: {"layers": whole})
 
 
 def test_no_more_is_read_than_a_device_needs(gpt):
