@@ -154,8 +154,8 @@ def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
 def _hosts(experiment: Experiment, values: flags.FlagValues) -> Hosts | None:
     hosts = asked(values) if experiment.distributed else None
     if hosts is not None and values.mode not in experiment.distributed:
-        modes = ", ".join(experiment.distributed)
-        raise UsageError(f"--mode={values.mode} is not done by several hosts together; {modes} is")
+        modes = " and ".join(f"--mode={mode}" for mode in experiment.distributed)
+        raise UsageError(f"--mode={values.mode} runs alone; --distributed is for {modes}")
     return hosts
 
 
