@@ -17,7 +17,7 @@ def parameters(make):
 @pytest.mark.parametrize(
     ("make", "count"),
     [
-        (ResNet.resnet18, 11_689_512),  # torchvision's table
+        pytest.param(ResNet.resnet18, 11_689_512, marks=pytest.mark.slow),  # torchvision's table
         pytest.param(ResNet.resnet34, 21_797_672, marks=pytest.mark.slow),
         pytest.param(ResNet.resnet50, 25_557_032, marks=pytest.mark.slow),
         pytest.param(SENet.resnet50, 28_088_024, marks=pytest.mark.slow),

@@ -26,13 +26,13 @@ def slow(make, count):
 @pytest.mark.parametrize(
     ("make", "count"),
     [
-        (ViT.tiny, 5_717_416),  # Touvron et al. (2021) and the code of both papers
+        slow(ViT.tiny, 5_717_416),  # Touvron et al. (2021) and the code of both papers
         slow(ViT.small, 22_050_664),
         (ViT.base, 86_567_656),
         slow(ViT.large, 304_326_632),
         slow(lambda: ViT.tiny(DEIT), 5_910_800),
         slow(lambda: ViT.small(DEIT), 22_436_432),
-        (lambda: ViT.base(DEIT), 87_338_192),
+        slow(lambda: ViT.base(DEIT), 87_338_192),
         (Swin.tiny, 28_288_354),  # Liu et al. (2021) and their code
         slow(Swin.small, 49_606_258),
         slow(Swin.base, 87_768_224),
@@ -45,7 +45,7 @@ def test_presets_have_the_published_number_of_parameters(make, count):
 @pytest.mark.parametrize(
     ("make", "count"),
     [
-        (ImageGPT.small, 76e6),  # Chen et al. (2020), section 3.3
+        slow(ImageGPT.small, 76e6),  # Chen et al. (2020), section 3.3
         slow(ImageGPT.medium, 455e6),
         slow(ImageGPT.large, 1.4e9),
     ],
@@ -59,7 +59,7 @@ def test_an_image_is_its_nearest_colours_row_by_row_after_a_start_token():
     colours = np.random.default_rng(1).integers(0, 7, (2, 12))
     images = jnp.asarray(palette[colours].reshape(2, 3, 4, 3)) + 1e-3
     np.testing.assert_array_equal(nearest(images, palette), colours)
-    model = nnx.eval_shape(lambda: ImageGPT(ImageGPTConfig(vocabulary=8), rngs=nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: ImageGPT(ImageGPTConfig(8, layers=1), rngs=nnx.Rngs(0)))
     started = model.started(jnp.asarray(colours))
     np.testing.assert_array_equal(started[:, 0], 7)
     np.testing.assert_array_equal(started[:, 1:], colours[:, :-1])

@@ -6,7 +6,10 @@ import pytest
 
 from attn_jax.modules.windows import Windows
 
-CASES = [(4, 6, 2, 0), (5, 7, 3, 1), (2, 3, 4, 0)]
+CASES = [
+    (5, 7, 3, 1),
+    *(pytest.param(c, marks=pytest.mark.slow) for c in [(4, 6, 2, 0), (2, 3, 4, 0)]),
+]
 
 
 @pytest.mark.parametrize("case", CASES)
