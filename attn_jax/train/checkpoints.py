@@ -177,7 +177,11 @@ class Checkpoints:
         return None
 
     def best_step(self) -> int | None:
-        """The step with the best score of those that there are checkpoints of, or None.
+        """The step with the best score of those that there are checkpoints of, or None."""
+        return next(iter(self.best_steps(1)), None)
+
+    def best_steps(self, count: int) -> list[int]:
+        """Up to `count` steps with the best scores of those that there are checkpoints of, best first.
 
         Which way scores improve is what the run that wrote them said.
         """
@@ -185,9 +189,9 @@ class Checkpoints:
             with contextlib.suppress(Unreadable):
                 envelope = self._envelope(step)
                 scores = {s: x for s, x in envelope["scores"] if s in steps}
-                one = Retention(best=1, higher_is_better=envelope["higher_is_better"])
-                return next(iter(one.best_of(scores)), None)
-        return None
+                kept = Retention(best=count, higher_is_better=envelope["higher_is_better"])
+                return kept.best_of(scores)
+        return []
 
     def _envelope(self, step: int) -> dict[str, Any]:
         envelope = self._read(step, record=ocp.args.JsonRestore()).record

@@ -143,6 +143,10 @@ class Training:
       log_every, evaluate_every, save_every: steps between; 0 for never but at the end.
       validation: sentences of the validation split to evaluate on; 0 for all.
       patience: evaluations without a new best BLEU after which to stop; 0 for never.
+      keep: how many of the best checkpoints are kept, for `decode.average`.
+      verdicts: sentences of the validation split by which heads are judged at each evaluation; 0
+        for none.
+      pictured: translations of the test whose attention is on the page at the end; 0 for none.
     """
 
     steps: int = 1_000
@@ -154,6 +158,9 @@ class Training:
     save_every: int = 0
     validation: int = 0
     patience: int = 0
+    keep: int = 1
+    verdicts: int = 0
+    pictured: int = 3
 
     def plan(self, *, evaluates: bool) -> Plan:
         """The engine's plan; it judges by BLEU if there is something to evaluate on.
@@ -163,8 +170,11 @@ class Training:
         """
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"expected train.smoothing in [0, 1), got {self.smoothing}")
-        if self.validation < 0:
-            raise ValueError(f"expected train.validation of at least 0, got {self.validation}")
+        for name in ("validation", "verdicts", "pictured"):
+            if (count := getattr(self, name)) < 0:
+                raise ValueError(f"expected train.{name} of at least 0, got {count}")
+        if self.keep < 1:
+            raise ValueError(f"expected train.keep of at least 1, got {self.keep}")
         return Plan(
             steps=self.steps,
             log_every=self.log_every or self.steps,
@@ -173,6 +183,7 @@ class Training:
             metric="bleu",
             higher_is_better=True,
             patience=self.patience or None,
+            keep_best=self.keep,
         )
 
 
@@ -186,6 +197,7 @@ class Decoding:
       ratio, extra, longest: a translation has at most ratio · source + extra tokens, and at most
         `longest`; so has a source, and what is beyond is cut.
       tokens: cells of a batch of sources.
+      average: of how many of the best checkpoints the parameters are averaged; see `train.keep`.
     """
 
     beam: int = 4
@@ -194,6 +206,7 @@ class Decoding:
     extra: int = 10
     longest: int = 256
     tokens: int = 2048
+    average: int = 1
 
     @property
     def options(self) -> Beam | None:

@@ -1,4 +1,4 @@
-"""The pairs that a command line gives: two files whose lines correspond, or tab-separated lines."""
+"""What a command line gives to read: two files whose lines correspond, or tab-separated lines."""
 
 import itertools
 import sys
@@ -6,6 +6,12 @@ from collections.abc import Iterator
 
 from attn_jax.data.lines import read_lines
 from experiments.command_line import Command
+from experiments.translate.system import CHUNK
+
+
+def chunk_of(command: Command) -> int:
+    """How many lines are read before the first is answered: 1 where they are typed at a terminal."""
+    return 1 if not command.options["input"] and sys.stdin.isatty() else CHUNK
 
 
 def given_pairs(command: Command, *, complete: bool = True) -> Iterator[tuple[str, str | None]]:

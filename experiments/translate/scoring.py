@@ -7,7 +7,7 @@ import sys
 
 from attn_jax.data.files import writing
 from experiments.command_line import Command
-from experiments.translate.pairs import given_pairs
+from experiments.translate.pairs import chunk_of, given_pairs
 from experiments.translate.workdir import Workdir
 
 
@@ -24,7 +24,8 @@ def score(command: Command) -> None:
     system, state = Workdir(command.workdir).trained(command.config)
     total, tokens, count = 0.0, 0, 0
     with writing(wanted) if wanted else contextlib.nullcontext(sys.stdout) as output:
-        scores = system.score(state.averaged, ((s, t or "") for s, t in pairs))
+        sides, chunk = ((s, t or "") for s, t in pairs), chunk_of(command)
+        scores = system.score(state.averaged, sides, chunk=chunk)
         for number, (found, pair) in enumerate(zip(scores, copies), 1):
             if not any(side and side.strip() for side in pair):
                 print(file=output)
@@ -34,7 +35,7 @@ def score(command: Command) -> None:
                     print(f"line {number}: the last {cut} tokens of the {side} are beyond what the"
                           " model reads, and were left out", file=sys.stderr)  # fmt: skip
             perplexity = math.exp(-found.log_probability / found.tokens)
-            print(f"{found.log_probability:.4f}\t{perplexity:.4f}", file=output)
+            print(f"{found.log_probability:.4f}\t{perplexity:.4f}", file=output, flush=chunk == 1)
             total, tokens, count = total + found.log_probability, tokens + found.tokens, count + 1
     if tokens:
         print(

@@ -8,7 +8,8 @@ from attn_jax.data.files import writing
 from attn_jax.data.lines import read_lines
 from attn_jax.decode.search import Beam
 from experiments.command_line import Command
-from experiments.translate.system import CHUNK, Translation
+from experiments.translate.pairs import chunk_of
+from experiments.translate.system import Translation
 from experiments.translate.workdir import Workdir
 
 
@@ -27,7 +28,7 @@ def translate(command: Command) -> None:
     options = (
         system.beam if count is None else dataclasses.replace(system.beam or Beam(1), best=count)
     )
-    chunk = 1 if not given and sys.stdin.isatty() else CHUNK
+    chunk = chunk_of(command)
     with writing(wanted) if wanted else contextlib.nullcontext(sys.stdout) as output:
         found = system.n_best(state.averaged, lines, options, chunk=chunk)
         for number, translations in enumerate(found, 1):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from attn_jax.data.files import write_atomically
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
-from attn_jax.train import Checkpoints, State, compare, hold
+from attn_jax.train import Checkpoints, State, average, compare, hold
 from attn_jax.train.distributed import is_first
 from attn_jax.train.metrics import whole_lines
 from experiments.translate.config import Config
@@ -26,9 +27,12 @@ MAY_CHANGE = frozenset(
         "optimizer.learning_rate",
         "train.steps",
         "train.patience",
+        "train.keep",
         "train.log_every",
         "train.evaluate_every",
         "train.save_every",
+        "train.verdicts",
+        "train.pictured",
     }
 )
 """What may be different when a run goes on."""
@@ -53,6 +57,7 @@ class Workdir:
         self.result = path / "result.json"
         self.pictures = path / "attention"
         self.lengths = path / "bleu-by-length.png"
+        self.page = path / "report.html"
 
     def begin(self, config: Config, corpus: Corpus) -> Tokenizer:
         """Makes the workdir this config's, and its tokenizer; both are kept when it goes on.
@@ -91,6 +96,8 @@ class Workdir:
     def best(self, system: System) -> State:
         """The state of the best evaluation, or the newest where there were none.
 
+        With `decode.average`, its parameters are the mean of those of the best ones.
+
         Raises:
           Mismatch: it was trained with another tokenizer or model.
           Unreadable: it is broken.
@@ -101,11 +108,19 @@ class Workdir:
             here = {"tokenizer": system.tokenizer.fingerprint}
             compare(trained_with, here, what="tokenizer")
 
+        if (count := system.config.decode.average) < 1:
+            raise ValueError(f"expected decode.average of at least 1, got {count}")
         like = system.layout.place(system.initial_state())
         with Checkpoints(self.checkpoints) as checkpoints:
-            step = checkpoints.best_step()
-            if step is not None:
-                return checkpoints.restore(step, like, check=check)[0]
+            if steps := checkpoints.best_steps(count):
+                if len(steps) < count:
+                    print(
+                        f"averaging {len(steps)} checkpoints: decode.average asks for {count}, and"
+                        f" train.keep={count} would have kept them",
+                        file=sys.stderr,
+                    )
+                states = [checkpoints.restore(step, like, check=check)[0] for step in steps]
+                return average(states[::-1]) if len(states) > 1 else states[0]
             found = checkpoints.newest(like, check=check)
         if found is None:
             raise FileNotFoundError(f"nothing has been trained in {self.path}; train first")

@@ -1,5 +1,6 @@
 """What can be done with a trained model, through the command line, in this process."""
 
+import dataclasses
 import gzip
 import io
 import json
@@ -9,6 +10,7 @@ import sys
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from attn_jax.diagnostics import plots
@@ -197,3 +199,33 @@ def test_other_text_is_evaluated_beside_other_translations_and_the_workdir_stays
     (tmp_path / "more.en").write_text("two red cat\n\none cat\n")
     (tmp_path / "more.fr.gz").write_bytes(gzip.compress(b"dos gat rot\n\nun gat\n"))
     refused(run(corpus, workdir, "--mode=evaluate", *given, other), "of other text")
+
+
+@pytest.mark.slow
+def test_the_best_checkpoints_can_be_averaged(corpus, tmp_path, capsys):
+    config = parse(EXPERIMENT, arguments(corpus, tmp_path)).config
+    workdir = Workdir(tmp_path)
+    tokenizer = workdir.begin(config, config.data.load())
+    first = System(config, tokenizer).initial_state()
+    record = {"identity": {"tokenizer": tokenizer.fingerprint}}
+    with Checkpoints(tmp_path / "checkpoints", Retention(best=3)) as checkpoints:
+        for step, bleu in ((1, 7.0), (2, 9.0), (3, 5.0), (4, 1.0)):
+            state = dataclasses.replace(
+                first,
+                step=first.step + step,
+                params=jax.tree.map(lambda x, n=step: x * n, first.params),
+            )
+            checkpoints.save(state, record, scores={step: bleu})
+            checkpoints.wait()
+
+    def found(count):
+        config.decode.average = count
+        state = workdir.trained(config)[1]
+        return int(state.step), float(optax.tree.norm(state.params) / optax.tree.norm(first.params))
+
+    assert found(1) == (2, pytest.approx(2))
+    assert found(2) == (2, pytest.approx(1.5))
+    assert found(3) == (2, pytest.approx(2))
+    assert capsys.readouterr().err == ""
+    assert found(5)[0] == 2
+    assert "decode.average asks for 5, and train.keep=5" in capsys.readouterr().err
