@@ -13,8 +13,9 @@ from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
-from attn_jax.modules.blocks import ACTIVATIONS, BlockOptions, EncoderBlock
-from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
+from attn_jax.modules.blocks import BlockOptions, EncoderBlock
+from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, count_real
+from attn_jax.modules.heads import Classification, MaskedLanguageModel
 
 Array = jax.Array
 Head = Literal["masked_language_model", "sequence_classification", "token_classification"]
@@ -117,18 +118,19 @@ class Bert(nnx.Module):
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
     def set_head(self, head: Head | None, *, labels: int = 2, rngs: nnx.Rngs) -> None:
-        """Puts a new head in the place of the present one; a pooler that is there is kept."""
+        """A new head in the place of the present one; the pooler stays where the head reads it."""
+        blocks = self.config.blocks
         self.config = dataclasses.replace(self.config, head=head, labels=labels)
-        width = self.config.blocks.width
-        if head in (None, "sequence_classification"):
-            self.pooler = getattr(self, "pooler", None) or nnx.Linear(width, width, rngs=rngs)
-        elif hasattr(self, "pooler"):
-            del self.pooler
-        if head is not None:
-            made = MaskedLanguageModel if head == "masked_language_model" else Classification
-            self.head: Any = made(self.config, rngs=rngs)
-        elif hasattr(self, "head"):
-            del self.head
+        if head not in (None, "sequence_classification"):
+            self.pooler: Any = None
+        elif getattr(self, "pooler", None) is None:
+            self.pooler = nnx.data(nnx.Linear(blocks.width, blocks.width, rngs=rngs))
+        if head == "masked_language_model":
+            vocabulary, tied = self.config.vocabulary, self.config.tied
+            self.head: Any = nnx.data(MaskedLanguageModel(blocks, vocabulary, tied, rngs=rngs))
+        else:
+            made = None if head is None else Classification(blocks.width, labels, rngs=rngs)
+            self.head = nnx.data(made)
 
     def __call__(
         self,
@@ -193,42 +195,10 @@ class Bert(nnx.Module):
 
     def _embed(self, ids: Array, segments: Array) -> Array:
         x, padding = self.embedding(ids) + self.segments(segments), self.config.padding
-        if self.positions is not None:  # else the rule says where tokens stand
-            longest = self.positions.size - (0 if padding is None else padding + 1)
-            if ids.shape[-1] > longest:
-                raise ValueError(f"{ids.shape[-1]} tokens, but the model has {longest} positions")
-            real = ids != padding
-            x = x + self.positions(
-                jnp.arange(ids.shape[-1])
-                if padding is None
-                else padding + real * jnp.cumsum(real, axis=-1)
-            )
-        return self.norm(x)
-
-
-class MaskedLanguageModel(nnx.Module):
-    """States `b t m` to logits `b t v` of the tokens that were masked."""
-
-    def __init__(self, config: BertConfig, *, rngs: nnx.Rngs) -> None:
-        width = config.blocks.width
-        self.dense = nnx.Linear(width, width, rngs=rngs)
-        self.activation = config.blocks.activation
-        self.norm = config.blocks.layer_norm(rngs)
-        if config.tied:
-            self.bias = nnx.Param(jnp.zeros(config.vocabulary))
-        else:
-            self.decoder = nnx.Linear(width, config.vocabulary, rngs=rngs)
-
-    def __call__(self, x: Array, embedding: TokenEmbedding) -> Array:
-        x = self.norm(ACTIVATIONS[self.activation](self.dense(x)))
-        return self.decoder(x) if hasattr(self, "decoder") else embedding.logits(x) + self.bias[...]
-
-
-class Classification(nnx.Module):
-    """States `… t m`, after dropout, to logits `… t l`."""
-
-    def __init__(self, config: BertConfig, *, rngs: nnx.Rngs) -> None:
-        self.linear = nnx.Linear(config.blocks.width, config.labels, rngs=rngs)
-
-    def __call__(self, x: Array, noise: Dropout | None = None) -> Array:
-        return self.linear(x if noise is None else noise.on_features(x))
+        if self.positions is None:  # the rule says where tokens stand
+            return self.norm(x)
+        longest = self.positions.size - (0 if padding is None else padding + 1)
+        if ids.shape[-1] > longest:
+            raise ValueError(f"{ids.shape[-1]} tokens, but the model has {longest} positions")
+        places = jnp.arange(ids.shape[-1]) if padding is None else count_real(ids, padding)
+        return self.norm(x + self.positions(places))

@@ -78,3 +78,20 @@ class LearnedEmbedding(nnx.Module):
 def add_sinusoids(x: Array, positions: Array) -> Array:
     """Embeddings `… t m` plus the sinusoids of their positions, `t`, of the embeddings' dtype."""
     return x + sinusoidal(positions, x.shape[-1]).astype(x.dtype)
+
+
+def count_real(ids: Array, padding: int) -> Array:
+    """RoBERTa's positions: padding + 1, padding + 2, … over real tokens; padding stays `padding`.
+
+    Args:
+      ids: `… t`, integers.
+      padding: the id that is not real.
+
+    Returns:
+      `… t`, integers.
+
+    >>> count_real(jnp.array([[5, 7, 1, 6, 1]]), 1)
+    Array([[2, 3, 1, 4, 1]], dtype=int32)
+    """
+    real = (ids != padding).astype(jnp.int32)
+    return padding + real * jnp.cumsum(real, axis=-1, dtype=jnp.int32)
