@@ -46,6 +46,9 @@ class ImageGPTConfig(GPTConfig):
       head: what a call returns: "colours", the logits of what follows each; "class", those of a
         linear map of the mean of the states.
       classes: how many, of the head "class".
+
+    Raises:
+      ValueError: tied tables, or an unknown head.
     """
 
     vocabulary: int = 513

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, Self
 import jax
 from flax import nnx
 
-from attn_jax.modules.convolution import BatchRecord, ConvNorm, expect_channels
+from attn_jax.modules.convolution import BatchRecord, ConvNorm, expect_images
 
 Array = jax.Array
 
@@ -36,6 +36,9 @@ class ResNetConfig:
       classes: v.
       stem: "large" begins with a convolution of 7 × 7 and pooling, which quarter the image; "small",
         for images of a few dozen pixels, with one of 3 × 3.
+
+    Raises:
+      ValueError: an unknown stem.
     """
 
     depths: tuple[int, ...] = (3, 4, 6, 3)
@@ -163,7 +166,7 @@ class ResNet(nnx.Module):
 
     def hidden_states(self, images: Array, record: BatchRecord | None = None) -> tuple[Array, ...]:
         """The output of the stem and of each block, `b y x c`."""
-        expect_channels(images, self.config.channels)
+        expect_images(images, self.config.channels)
         x = jax.nn.relu(self.stem(images, record))
         if self.config.stem == "large":
             x = nnx.max_pool(x, (3, 3), (2, 2), padding=((1, 1), (1, 1)))

@@ -11,7 +11,7 @@ from flax import nnx
 
 from attn_jax.functional.dropout import Dropout
 from attn_jax.modules.blocks import BlockOptions
-from attn_jax.modules.convolution import PatchEmbedding, pair
+from attn_jax.modules.convolution import PatchEmbedding, expect_images, pair
 from attn_jax.modules.windows import PatchMerging, WindowBlock
 
 Array = jax.Array
@@ -36,6 +36,9 @@ class SwinConfig:
       epsilon: of the blocks' layer normalisations and the last one.
       depth_dropout: rate at which the last block's branches are left out of an image in training;
         that of the blocks before grows evenly from 0.
+
+    Raises:
+      ValueError: an unknown head.
     """
 
     patch: int | tuple[int, int] = 4
@@ -97,7 +100,8 @@ class Stage(nnx.Module):
 class Swin(nnx.Module):
     """Classifies images by attention inside windows, at half the resolution in each stage.
 
-    Images may have any size: what windows, patches or merging do not divide is padded with 0.
+    Images may have any size: what windows, patches or merging do not divide is padded with 0, and
+    padding is looked at as any cell is. Nothing is shifted where a window is as long as a side.
 
     Args:
       config: the sizes.
@@ -181,6 +185,7 @@ class Swin(nnx.Module):
 
     def _states(self, images: Array, rng: Array | None = None) -> list[tuple[Array, ...]]:
         """What each stage's first block is given, and what each of its blocks returns."""
+        expect_images(images, self.config.channels)
         noise = None if rng is None else Dropout(self.config.depth_dropout, rng)
         height, width = (-n % m for n, m in zip(images.shape[1:3], pair(self.config.patch)))
         images = jnp.pad(images, [(0, 0), (0, height), (0, width), (0, 0)])

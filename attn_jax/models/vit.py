@@ -13,7 +13,7 @@ from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.resampling import cubic
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
-from attn_jax.modules.convolution import PatchEmbedding, pair
+from attn_jax.modules.convolution import PatchEmbedding, expect_images, pair
 
 Array = jax.Array
 BLOCKS = BlockOptions(
@@ -36,6 +36,9 @@ class ViTConfig:
         as wide as the model.
       layers: how many blocks.
       blocks: what the blocks are made of.
+
+    Raises:
+      ValueError: an unknown head, or one that reads a token that is not there.
     """
 
     image: int | tuple[int, int] = 224
@@ -162,13 +165,13 @@ class ViT(nnx.Module):
         return tuple(layer.weights(x) for layer, x in zip(self.layers, states))
 
     def _embed(self, images: Array) -> Array:
+        expect_images(images, self.config.channels)
         x = self.patches(images)
         first = [self.class_token, *([self.distillation_token] if self.config.distilled else [])]
+        b, rows, columns, m = x.shape
         table = self.positions[...].astype(x.dtype)
-        learned = table[len(first) :].reshape(*self.config.grid, -1)
-        patches = (x + cubic(learned, (x.shape[1], x.shape[2]))).reshape(
-            x.shape[0], -1, x.shape[-1]
+        learned = cubic(table[len(first) :].reshape(*self.config.grid, m), (rows, columns))
+        tokens = jnp.stack([token[...].astype(x.dtype) for token in first]) + table[: len(first)]
+        return jnp.concatenate(
+            [jnp.broadcast_to(tokens, (b, *tokens.shape)), (x + learned).reshape(b, -1, m)], axis=1
         )
-        tokens = jnp.stack([t[...].astype(x.dtype) for t in first]) + table[: len(first)]
-        tokens = jnp.broadcast_to(tokens, (x.shape[0], *tokens.shape))
-        return jnp.concatenate([tokens, patches], axis=1)

@@ -47,7 +47,7 @@ class PatchEmbedding(nnx.Module):
         Raises:
           ValueError: images of other channels, or whose sides patches do not divide.
         """
-        kernel, bias = (p[...].astype(images.dtype) for p in (self.kernel, self.bias))
+        kernel, bias = self.kernel[...], self.bias[...]
         height, width, channels, _ = kernel.shape
         expect_channels(images, channels)
         *batch, y, x, _ = images.shape
@@ -65,8 +65,15 @@ def pair(size: int | Sequence[int]) -> tuple[int, int]:
     return height, width
 
 
+def expect_images(images: Array, channels: int) -> None:
+    """Raises ValueError or TypeError for anything but floating-point images `b y x c`, c given."""
+    if images.ndim != 4:
+        raise ValueError(f"images must be b y x c, got shape {images.shape}")
+    expect_channels(images, channels)
+
+
 def expect_channels(images: Array, channels: int) -> None:
-    """Raises ValueError for anything but floating-point images `*b y x c` of so many channels."""
+    """Raises ValueError or TypeError for anything but floating-point images `*b y x c`, c given."""
     if images.ndim < 3 or images.shape[-1] != channels:
         raise ValueError(
             f"images must be *b y x c with c = {channels} channels, got shape {images.shape}"

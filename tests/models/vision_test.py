@@ -164,3 +164,5 @@ def test_a_distilled_vit_takes_images_of_any_size_and_shows_where_it_looks():
     np.testing.assert_allclose(maps[0].sum(-1), 1, atol=1e-5)
     with pytest.raises(ValueError, match="4 × 4 do not divide an image of 9 × 8"):
         model(jnp.ones((1, 9, 8, 1)))
+    with pytest.raises(ValueError, match=r"must be b y x c, got shape \(8, 8, 1\)"):
+        model(jnp.ones((8, 8, 1)))
