@@ -1,0 +1,1 @@
+collect_ignore = ["placement.py"]  # a script
