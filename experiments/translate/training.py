@@ -1,6 +1,7 @@
 """The first stage: load, build, train, and judge the checkpoints on the validation split."""
 
 import dataclasses
+import math
 import sys
 from collections.abc import Callable
 
@@ -56,6 +57,12 @@ def train(command: Command) -> None:
 def batches_of(corpus: Corpus, system: System) -> Batches:
     """The training split, tokenised and batched; says how many pairs are too long."""
     config, encode = system.config, system.tokenizer.encode_batch
+    hosts, divisor = system.layout.share[1], config.batches.divisor
+    if divisor % hosts:
+        raise ValueError(
+            f"expected {hosts} hosts to divide batches.divisor, {divisor}; "
+            f"give --config.batches.divisor={math.lcm(divisor, hosts)}"
+        )
     batches = Batches(
         encode(corpus.train.source),
         encode(corpus.train.target),
@@ -78,7 +85,10 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
     count = config.train.validation or len(corpus.validation)
     source, target = corpus.validation.source[:count], corpus.validation.target[:count]
     longest, share = config.decode.longest, system.layout.share
-    batches = list(evaluation_batches(encode(source), encode(target), longest=longest, shard=share))
+    rows = math.lcm(64, share[1])
+    batches = list(
+        evaluation_batches(encode(source), encode(target), rows=rows, longest=longest, shard=share)
+    )
     loss = make_evaluate(system.loss, system.layout)
 
     def evaluate(state: State) -> dict[str, float]:
