@@ -1,11 +1,22 @@
 """BERT and RoBERTa are what `transformers` says they are."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
-from attn_jax import masks
-from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, transformers
+from attn_jax import interop, masks
+from tests.parity.twin import (
+    IGNORED,
+    QUICK,
+    Outputs,
+    Twins,
+    cross_entropy,
+    redraw,
+    torch,
+    transformers,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +69,25 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
 
     inputs = dict(input_ids=ids, token_type_ids=segments, attention_mask=real, labels=labels)
     Twins(theirs, tmp_path, record).check(call, inputs)
+
+
+@pytest.mark.parametrize("name", ["BertModel", "RobertaModel"])
+def test_an_encoder_without_a_head_agrees_with_its_twin(name, x64, tmp_path, record):
+    config = getattr(transformers, name.replace("Model", "Config"))(**SIZES)
+    twins = Twins(redraw(getattr(transformers, name)(config)), tmp_path, record)
+    ids = np.random.default_rng(0).integers(3, 31, (2, 7))
+    interop.save(twins.ours, tmp_path / "ours")
+    returned = type(twins.theirs).from_pretrained(tmp_path / "ours", dtype=torch.float64)
+
+    def call(state):
+        model = nnx.merge(graph, state)
+        states = model(jnp.asarray(ids))
+        return states, model.pooled(states)
+
+    graph, state = nnx.split(twins.ours)
+    ours = jax.jit(call, compiler_options=QUICK)(state)
+    with torch.no_grad():
+        theirs, again = (m.eval()(torch.tensor(ids)) for m in (twins.theirs, returned))
+    twins.same("hidden states", ours[0], theirs.last_hidden_state)
+    twins.same("pooled", ours[1], theirs.pooler_output)
+    twins.same("saved back", again.pooler_output.numpy(), theirs.pooler_output)

@@ -141,3 +141,23 @@ def test_all_of_a_beam_is_the_twins_beam(x64, tmp_path, record):
     np.testing.assert_array_equal(found.tokens[..., :length].reshape(16, length), told)
     assert len(np.unique(told, axis=0)) == 16
     twins.record("beam search", "same tokens")
+
+
+def test_a_cache_gives_the_logits_of_the_twins_cache(x64, tmp_path, record):
+    theirs = redraw(transformers.GPT2LMHeadModel(transformers.GPT2Config(**SIZES)))
+    twins = Twins(theirs, tmp_path, record)
+    graph, state = nnx.split(twins.ours)
+    step = jax.jit(lambda *a: nnx.merge(graph, state).step(*a), compiler_options=QUICK)
+    ours = Continuation.start(twins.ours, PROMPT, beams=1, length=4, real=REAL)
+    tokens, real = torch.tensor(PROMPT), torch.tensor(REAL).long()
+    cached = None
+    for _ in range(4):
+        places = (real.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+        with torch.no_grad():
+            told = theirs(
+                tokens, attention_mask=real, position_ids=places, cache=cached, use_cache=True
+            )
+        logits, ours = step(jnp.asarray(tokens[:, -1:].numpy()), ours)
+        twins.same("logits, cached", logits[:, 0], told.logits[:, -1])
+        cached, tokens = told.cache, told.logits[:, -1:].argmax(-1)
+        real = torch.cat([real, torch.ones_like(real[:, :1])], dim=1)
