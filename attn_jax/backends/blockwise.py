@@ -12,6 +12,7 @@ from attn_jax.backends.problem import Problem
 from attn_jax.backends.streaming import softmax_rows, weighted_rows
 from attn_jax.backends.tile_kernel import cut_up, from_blocks
 from attn_jax.backends.tile_list import TileList, default_tile, tile_list
+from attn_jax.backends.varying import alike
 from attn_jax.functional.normalizers import softmax
 from attn_jax.functional.tiles import Cut
 from attn_jax.functional.value import Array
@@ -90,6 +91,7 @@ class blockwise(Streaming):
         return tile_list(problem, self.tile or default_tile(problem.axes))
 
     def rows(self, problem: Problem) -> tuple[Array, Array]:
+        problem = alike(problem)
         tiles = self.tiles(problem)
         kernel, operands = cut_up(problem, tiles)
         normalizer = problem.rule.normalizer

@@ -25,7 +25,7 @@ class ring(Streaming):
 
     There are two ways to call it. From any code on whole arrays: under ``jax.set_mesh(mesh)``, or with
     `mesh` given; the other axes of the mesh stay as they are, batch rows over data, heads over tensor.
-    Or inside ``jax.shard_map(…, check_vma=False)`` over `axis`, on this device's part of all that runs
+    Or inside ``jax.shard_map`` over `axis`, on this device's part of all that runs
     along the sequence: q, k, v, positions that are arrays, the ids and flags of masks. "start",
     "end", lengths and draws of dropout are those of the whole there too.
 
@@ -64,14 +64,11 @@ class ring(Streaming):
             known = axes_of(problem)
         except TypeError as unknown:
             return str(unknown)
-        if where.inside:
-            if jax.typeof(jax.lax.axis_index(self.axis)).manual_axis_type.varying:
-                return "inside jax.shard_map it needs check_vma=False there"
-            if where.devices > 1 and any(None not in along for along in known):
-                return (
-                    "inside jax.shard_map it takes no array of queries × keys, of which no part is "
-                    "one device's: call it on whole arrays"
-                )
+        if where.inside and where.devices > 1 and any(None not in along for along in known):
+            return (
+                "inside jax.shard_map it takes no array of queries × keys, of which no part is one "
+                "device's: call it on whole arrays"
+            )
         return problem.rule.normalizer.cannot_stream() or self._cannot_deal(problem, where)
 
     def _cannot_deal(self, problem: Problem, where: _Where) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.lax import full_like
 
 from attn_jax.backends.blockwise import join
 from attn_jax.backends.problem import Problem
@@ -23,12 +24,11 @@ from attn_jax.backends.streaming import softmax_by_sums, softmax_rows, weighted_
 from attn_jax.backends.tile_kernel import Kernel, Operands, cut_up, hoist
 from attn_jax.backends.tile_list import default_tile, tile_list
 from attn_jax.backends.token_arrays import axes_of, flags_for_lengths
+from attn_jax.backends.varying import alike, expect_alike
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.normalizers import softmax
 from attn_jax.functional.tiles import Blocks, Cut, Positions, Range
 from attn_jax.functional.value import Array
-
-_NUMBER = jax.ShapeDtypeStruct((), jnp.int32)  # of a device
 
 
 class Hops:
@@ -57,7 +57,7 @@ class Hops:
         self.distances = distances(problem, shards, inside)
         keys = jnp.arange(axes.s)
         if inside:
-            keys = keys + jax.lax.axis_index(shards.name) * axes.s
+            keys = keys + shards.here() * axes.s
         problem = problem.replace(rule=flags_for_lengths(problem.rule, keys))
         self.along = axes_of(problem)
         leaves, self.structure = jax.tree.flatten(problem)
@@ -66,28 +66,25 @@ class Hops:
         ]
 
         self.softmax = isinstance(problem.rule.normalizer, softmax)
-        self._example = [
-            jax.ShapeDtypeStruct(along.part_of(x.shape, parts), x.dtype)
-            for x, along in zip(self.leaves, self.along, strict=True)
-        ]
         self.captured = [] if inside else self._closed_over()
 
     def on_device(self, leaves: list[Any], captured: list[Any]) -> tuple[Array, Array]:
         """For this device's queries: averages `*b t h e` and log-sum-exps `*b h t`, or plain sums."""
         deal, collect = self.shards.deal, self.shards.collect
+        leaves, here = alike((leaves, self.shards.here()))
         leaves = [
             x if along.sharded is None else deal(x, along.sharded)
             for x, along in zip(leaves, self.along, strict=True)
         ]
         given = dict(zip(map(id, self.captured), captured, strict=True))
-        operands = leaves, self._hoist(given), jax.lax.axis_index(self.shards.name)
+        operands = leaves, self._hoist(leaves, here, given), here
         rows = (softmax_by_sums(self._merge, self._sum) if self.softmax else self._sum)(operands)
         y, sums = join(Cut(self.t, min(self.tile[0], self.t)), self.batch, *rows)
         return collect(y, self.batch), collect(sums, self.batch + 1)
 
-    def _hoist(self, given: dict[int, Any]) -> list[Any]:
+    def _hoist(self, leaves: list[Any], here: Array, given: dict[int, Any]) -> list[Any]:
         """Makes pure functions of what is done with a block; returns what they close over."""
-        example: Any = self._example, self._travellers(self._example), _NUMBER, _NUMBER
+        example: Any = leaves, self._travellers(leaves), here, here
         captured = []
         if self.softmax:
             self._online, closed_over = hoist(self._averages_of, *example)
@@ -96,13 +93,18 @@ class Hops:
         self._sums, closed_over = hoist(self._sums_of, *example)
         captured.append(closed_over)
         self._like = jax.eval_shape(self._sums, closed_over, *example)
+        expect_alike(closed_over, here)
         return [[given.get(id(x), x) for x in some] for some in captured]
 
     def _closed_over(self) -> list[Any]:
         """Traced arrays that the rule's functions close over, to be handed to the devices."""
-        example = self._example, self._travellers(self._example), _NUMBER, _NUMBER
+        local = [
+            jax.ShapeDtypeStruct(along.part_of(x.shape, self.shards.devices), x.dtype)
+            for x, along in zip(self.leaves, self.along, strict=True)
+        ]
+        number = jax.ShapeDtypeStruct((), jnp.int32)
         of_block = self._averages_of if self.softmax else self._sums_of
-        _, closed_over = hoist(of_block, *example)
+        _, closed_over = hoist(of_block, local, self._travellers(local), number, number)
         return [x for x in closed_over if isinstance(x, jax.core.Tracer)]
 
     def _merge(self, operands: Any) -> tuple[Array, Array]:
@@ -114,7 +116,7 @@ class Hops:
             return merge(so_far, self._online(captured[0], leaves, *block)), None
 
         y, lse = self._like
-        start = jnp.zeros(y.shape, y.dtype), jnp.full(lse.shape, -jnp.inf, lse.dtype)
+        start = full_like(y, 0), full_like(lse, -jnp.inf)
         return jax.lax.scan(step, start, jnp.arange(len(self.distances)))[0]
 
     def _sum(self, operands: Any, *shift: Array) -> tuple[Array, Array]:
@@ -130,14 +132,14 @@ class Hops:
         def add(sums: Any, number: Array) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, once(number, operands, *shift)), None
 
-        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self._like)
+        zeros = jax.tree.map(lambda x: full_like(x, 0), self._like)
         return jax.lax.scan(add, zeros, jnp.arange(len(self.distances)))[0]
 
     def _fetch(self, number: Array, leaves: list[Any], here: Array) -> tuple[Any, Array, Array]:
         """The block of hop `number`; this device, and the one that the block comes from."""
         hops = [lambda x, d=d: self.shards.forward(x, d) for d in self.distances]
         blocks = jax.lax.switch(number, hops, self._travellers(leaves))
-        there = (here - jnp.asarray(self.distances)[number]) % self.shards.devices
+        there = (here - jnp.asarray(self.distances, jnp.int32)[number]) % self.shards.devices
         return blocks, here, there
 
     def _travellers(self, leaves: list[Any]) -> list[Any]:
@@ -196,10 +198,8 @@ class Hops:
         if live is None or tiles.full.size:
             return compute()
         like = jax.eval_shape(compute)
-        nothing = [
-            jnp.full(x.shape, fill, x.dtype) for x, fill in zip(like, otherwise, strict=True)
-        ]
-        return jax.lax.cond(live.any(), compute, lambda: tuple(nothing))
+        nothing = tuple(full_like(x, fill) for x, fill in zip(like, otherwise, strict=True))
+        return jax.lax.cond(live.any(), compute, lambda: nothing)
 
 
 class _Placed(Dropout):

@@ -27,6 +27,10 @@ class Shards(Value):
         """The number of chunks that each device holds."""
         return 2 if self.order == "zigzag" else 1
 
+    def here(self) -> Array:
+        """The number of this device on the axis."""
+        return jax.lax.axis_index(self.name)
+
     def starts(self, device: Any, size: int) -> list[Any]:
         """Where in the whole the chunks of a device begin, if it holds `size` entries."""
         if self.order == "zigzag":
@@ -60,7 +64,7 @@ class Shards(Value):
         holders = self.holders()
         even = self._permute(first, holders[0::2])
         odd = self._permute(second, holders[1::2])
-        low_is_even = jax.lax.axis_index(self.name) % 2 == 0
+        low_is_even = self.here() % 2 == 0
         low, high = jnp.where(low_is_even, even, odd), jnp.where(low_is_even, odd, even)
         return jnp.concatenate([low, high], axis)
 
@@ -69,7 +73,7 @@ class Shards(Value):
         if self.order == "contiguous":
             return x
         low, high = jnp.split(x, 2, axis)
-        low_is_even = jax.lax.axis_index(self.name) % 2 == 0
+        low_is_even = self.here() % 2 == 0
         even, odd = jnp.where(low_is_even, low, high), jnp.where(low_is_even, high, low)
         back = [np.argsort(self.holders()[parity::2]) for parity in (0, 1)]
         first, second = self._permute(even, back[0]), self._permute(odd, back[1])

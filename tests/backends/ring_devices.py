@@ -237,14 +237,45 @@ def inside_shard_map():
         return jax.jit(jax.grad(total, (0, 1), has_aux=True))(x, jnp.linspace(0.1, 0.4, H))
 
     along = P(None, "context")
-    on_devices = jax.shard_map(
-        lambda *a: loss(backends.ring(order="zigzag", tile=(2, 3)), *a),
-        mesh=mesh,
-        in_specs=(along, along, P()),
-        out_specs=along,
-        check_vma=False,
-    )
+
+    def on_devices(check):
+        return jax.shard_map(
+            lambda *a: loss(backends.ring(order="zigzag", tile=(2, 3)), *a),
+            mesh=mesh,
+            in_specs=(along, along, P()),
+            out_specs=along,
+            check_vma=check,
+        )
+
     expected = gradients(lambda *a: loss("dense", *a))
+    found = [gradients(on_devices(check)) for check in (True, False)]
+    return {"difference": max(difference(one, expected) for one in found)}
+
+
+@case
+def blockwise_on_devices_that_skip_different_tiles():
+    """Rows over data, packed differently, with slopes that all of them learn."""
+    mesh = jax.make_mesh((2,), ("data",), (AxisType.Auto,), devices=jax.devices()[:2])
+    ids = jnp.stack([jnp.zeros(T, int), jnp.arange(T) // 4])
+
+    def run(backend, x, ids, slopes):
+        rule = Rule(bias=biases.alibi(slopes=slopes), mask=masks.segments(ids))
+        return attend(*x, rule=rule, backend=backend)
+
+    def gradients(run):
+        def loss(x, slopes):
+            return (jnp.square(run(x, ids, slopes)) * waves(x[0][..., :E])).sum()
+
+        return jax.jit(jax.grad(loss, (0, 1)))(arrays(), jnp.linspace(0.1, 0.4, H))
+
+    rows = P("data")
+    on_devices = jax.shard_map(
+        lambda *a: run(backends.blockwise(tile=(8, 8)), *a),
+        mesh=mesh,
+        in_specs=(rows, rows, P()),
+        out_specs=rows,
+    )
+    expected = gradients(lambda *a: run("dense", *a))
     return {"difference": difference(gradients(on_devices), expected)}
 
 

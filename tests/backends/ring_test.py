@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 EIGHT = backends.ring(mesh=AbstractMesh((8,), ("context",)))
 EXACT = ["every_axis", "zigzag", "arrays_of_pairs", "a_mesh_given", "sigmoid", "prepared_keys"]
 EXACT += ["inside_shard_map", "traced_positions", "other_derivatives"]
+EXACT += ["blockwise_on_devices_that_skip_different_tiles"]
 
 
 def run(script, *arguments):
