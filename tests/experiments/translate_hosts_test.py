@@ -7,14 +7,17 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from attn_jax.data.splits import Corpus, Pairs
 from attn_jax.train import Checkpoints
 from experiments.command_line import parse
 from experiments.hosts import Hosts
 from experiments.translate.__main__ import EXPERIMENT
-from experiments.translate.config import Mesh, Model
+from experiments.translate.config import Config, Mesh, Model
+from experiments.translate.training import batches_of
 from tests.experiments.tiny_translation import arguments, refused, run, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +62,16 @@ def test_a_model_that_the_mesh_cannot_share_out_is_refused(monkeypatch):
     Mesh().layout(Model(heads=8))
     with pytest.raises(ValueError, match=r"divide model.heads: `heads` is 6, .* by tensor 4"):
         Mesh().layout(Model(width=48, heads=6))
+
+
+def test_hosts_that_cannot_share_rows_are_told_which_field_to_change():
+    system = SimpleNamespace(
+        config=Config(), layout=SimpleNamespace(share=(0, 12)), tokenizer=SimpleNamespace()
+    )
+    system.tokenizer.encode_batch = list
+    pairs = Pairs(["one"], ["un"])
+    with pytest.raises(ValueError, match=r"give --config\.batches\.divisor=24"):
+        batches_of(Corpus(pairs, pairs, pairs), system)
 
 
 def lines(workdir):
