@@ -122,10 +122,57 @@ def sweep(
     for name, (where, height) in (paths or {}).items():
         axes.plot(np.asarray(where), np.asarray(height), "o", ms=5, mec=TRUTH, mfc="none", mew=0.9,
                   zorder=5, label=name)  # fmt: skip
+    _finish(axes, title, x, y)
+    return figure
+
+
+def trends(
+    values: ArrayLike,
+    lines: Mapping[str, ArrayLike],
+    title: str = "",
+    *,
+    x: str = "n",
+    y: str = "y",
+) -> Figure:
+    """Positive numbers against a positive number, both on logarithmic axes.
+
+    Args:
+      values: increasing, `n`.
+      lines: `n` each, by name; where one is not a number, or not positive, it has a gap.
+      title: a heading.
+      x, y: what the axes are called.
+
+    Returns:
+      A figure of its own, in no global list.
+
+    Raises:
+      ValueError: a line that does not fit the values.
+
+    >>> figure = trends([1, 10], {"linear": [1, 10], "quadratic": [1, 100]}, x="n")
+    >>> figure.axes[0].get_xscale()
+    'log'
+    """
+    values = np.asarray(values, np.float64)
+    figure = Figure((6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, given) in enumerate(lines.items()):
+        line = np.asarray(given, np.float64)
+        if line.shape != values.shape:
+            raise ValueError(f"expected {values.size} numbers of {name}, got shape {line.shape}")
+        line = np.where(line > 0, line, np.nan)
+        axes.plot(values, line, marker="o", ms=3, label=name, **_style(number))
+    _finish(axes, title, x, y)
+    return figure
+
+
+def _finish(axes: Axes, title: str, x: str, y: str) -> None:
+    """Logarithmic axes with plain numbers, names, a legend."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        low, high = axis.get_data_interval()
+        near = high < 1e4 * max(low, 1e-300)
+        axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if near else (1,)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
     _plain(axes)
@@ -134,7 +181,6 @@ def sweep(
     axes.legend(fontsize=7, frameon=False)
     if title:
         axes.set_title(title, fontsize=10, parse_math=False)
-    return figure
 
 
 def _draw(axes: Axes, fit: Fit) -> None:
