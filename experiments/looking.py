@@ -24,7 +24,7 @@ from attn_jax.modules import capture
 from experiments.results import show
 
 PICTURED = ("entropy", "distance", "influence")
-PRINTED = ("entropy", "self weight", "distance", "largest score", "influence")
+PRINTED = ("entropy", "self weight", "influence")  # what fits a line; the page has them all
 LETTERS = dict(zip(CHECKS, "NFSIUAD", strict=True))
 QUICK = {"xla_backend_optimization_level": 0}  # it runs once, so that compiling is what takes time
 
@@ -183,7 +183,7 @@ def _range(values: np.ndarray | None) -> str:
         return ""
     least, most = np.nanmin(values), np.nanmax(values)
     ends = [f"{x:.2g}" for x in (least, most)]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
 
 
 def _finite(value: float) -> float | None:

@@ -1,5 +1,7 @@
 """Pictures for dark pages."""
 
+from typing import Any
+
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -27,12 +29,16 @@ def darkened(figure: Figure) -> Figure:
         for artist in axes.findobj(lambda x: isinstance(x, Text | Line2D | Spine)):
             if isinstance(artist, Spine):
                 artist.set_edgecolor(INK)
-            elif not (axes.images and id(artist) in within) and _is_ink(artist.get_color()):
-                artist.set_color(INK)
+            elif not (axes.images and id(artist) in within):
+                _lighten(artist)
     for text in figure.findobj(lambda x: isinstance(x, Text) and x.axes is None):
-        if _is_ink(text.get_color()):
-            text.set_color(INK)
+        _lighten(text)
     return figure
+
+
+def _lighten(artist: Any) -> None:
+    if _is_ink(artist.get_color()):
+        artist.set_color(INK)
 
 
 def _is_ink(colour: object) -> bool:

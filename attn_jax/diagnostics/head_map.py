@@ -54,7 +54,7 @@ def head_map(
     picture = axes.imshow(table, COLOURS, aspect="equal")
     for (i, head), value in np.ndenumerate(table):
         if np.isfinite(value):
-            bright = picture.norm(value) > 0.55
+            bright = float(picture.norm(value)) > 0.55  # type: ignore[arg-type]
             axes.text(
                 head, i, f"{value:.2g}", ha="center", va="center", fontsize=7,
                 color="black" if bright else "white",

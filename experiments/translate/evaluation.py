@@ -14,12 +14,14 @@ from attn_jax.data.files import write_atomically
 from attn_jax.data.lines import read_lines
 from attn_jax.data.splits import Corpus, Pairs
 from attn_jax.diagnostics import curves, plots
+from attn_jax.diagnostics.report import write_report
 from attn_jax.train import State, hold
 from experiments.command_line import Command
 from experiments.translate.attention import draw
+from experiments.translate.page import look, translation_page
 from experiments.translate.pairs import given_pairs
 from experiments.translate.quality import by_length, chances, one_line, quality
-from experiments.translate.report import Result, Sample, show
+from experiments.translate.report import Result, Sample, show, tables
 from experiments.translate.system import System
 from experiments.translate.translation import tell_of_cut
 from experiments.translate.workdir import Workdir, left_once
@@ -117,6 +119,10 @@ def report(
         for number, i in enumerate(chosen[:PICTURES], 1):
             path = left.pictures / f"cross-attention-{number}.png"
             files.append(draw(system, state, translations[i], path))
+    pictured = [translations[i] for i in chosen[: system.config.train.pictured]]
+    looked, examples = look(system, state, pictured)
+    page = translation_page(system, looked, examples, workdir, tables(result))
+    files.append(write_report(left.page, page))
     show(result, files)
 
 

@@ -1,11 +1,15 @@
 """The page of a translation run: where the model looked as it read and wrote, and how it was trained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from attn_jax.diagnostics.examination import examine
 from attn_jax.diagnostics.report import Example, Map, Report
+from attn_jax.diagnostics.verdicts import CHECKS, judge
+from attn_jax.models.transformer import Transformer
 from attn_jax.train import State
 from attn_jax.train.metrics import whole_lines
 from experiments.looking import Looked, look_into, page
@@ -25,17 +29,16 @@ def look(
       What was seen, None where the model keeps its attention to itself; and an example for each
       translation.
     """
-    bos, eos = system.tokenizer.bos, system.tokenizer.eos
-    sides = [
-        ([*x.source[: LONGEST - 1], eos], [bos, *x.tokens[: LONGEST - 1]]) for x in translations
-    ]
-    source, inputs = (_padded(side) for side in zip(*sides))
-    model = system.model(state.averaged)
-    real = {"encoder": source != 0, "decoder": inputs != 0}
-    if not hasattr(model, "encoder"):
+    if system.name != Transformer.__name__ or not translations:
         return None, _alone(system, state, translations)
-    looked = look_into(type(model).__call__, model, source, inputs, real=real, causal=("decoder",))
-    pieces = system.tokenizer.pieces
+    whole = jax.jit(lambda params: params, out_shardings=system.layout.whole)
+    model = system.model(jax.device_get(whole(state.averaged)))
+    sides = [_as_seen(system, x.source, x.tokens) for x in translations]
+    source, inputs = _batch(sides)
+    looked = look_into(
+        Transformer.__call__, model, source, inputs, real=_real(source, inputs), causal=("decoder",)
+    )
+    pieces, eos = system.tokenizer.pieces, system.tokenizer.eos
     examples = []
     for row, (read, written) in enumerate(sides):
         tokens = {"source": pieces(read), "read": pieces(written)}
@@ -71,6 +74,36 @@ def translation_page(
     return page(title, looked, examples, **more)
 
 
+def count_verdicts(
+    system: System, sources: Sequence[str], targets: Sequence[str]
+) -> Callable[[State], dict[str, float]]:
+    """How many heads fail each check, as numbers to log while it trains; none for other models.
+
+    Args:
+      system: whose Transformer is looked at.
+      sources, targets: what it reads and is made to write.
+    """
+    encode = system.tokenizer.encode_batch
+    sides = [_as_seen(system, *pair) for pair in zip(encode(sources), encode(targets))]
+    if system.name != Transformer.__name__ or not sides:
+        return lambda state: {}
+    source, inputs = _batch(sides)
+
+    @jax.jit
+    def numbers(params: Any) -> Any:
+        model = system.model(system.layout.gathered(params))
+        real = _real(source, inputs)
+        return examine(Transformer.__call__, model, source, inputs, real=real)
+
+    def count(state: State) -> dict[str, float]:
+        heads = dict.fromkeys(CHECKS, 0.0)
+        for verdict in judge(jax.device_get(numbers(state.averaged)), ("decoder",)):
+            heads[verdict.check.name] += len(verdict.heads) or 1
+        return {f"verdict_{name.replace(' ', '_')}": x for name, x in heads.items()}
+
+    return count
+
+
 def _alone(system: System, state: State, translations: Sequence[Translation]) -> list[Example]:
     """The attention to the source of a model that shows no other."""
     if not system.attends or not translations:
@@ -94,8 +127,21 @@ def _last_first(maps: list[Map]) -> list[Map]:
     return sorted(maps, key=lambda x: "cross" not in x.path)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    found = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, tokens in zip(found, rows):
-        row[: len(tokens)] = tokens
-    return found
+def _as_seen(
+    system: System, source: Sequence[int], target: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """What the encoder and the decoder are given."""
+    bos, eos = system.tokenizer.bos, system.tokenizer.eos
+    return [*source[: LONGEST - 1], eos], [bos, *target[: LONGEST - 1]]
+
+
+def _batch(sides: Sequence[tuple[list[int], list[int]]]) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and inputs, padded."""
+    source, inputs = (np.zeros((len(sides), max(map(len, x))), np.int32) for x in zip(*sides))
+    for i, (read, written) in enumerate(sides):
+        source[i, : len(read)], inputs[i, : len(written)] = read, written
+    return source, inputs
+
+
+def _real(source: np.ndarray, inputs: np.ndarray) -> dict[str, Any]:
+    return {"encoder": source != 0, "decoder": inputs != 0}

@@ -89,3 +89,16 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
             console.print(Text(f"{name:>11}  {value}"), soft_wrap=True)
         console.print()
     show_paths(paths, console)
+
+
+def tables(result: Result) -> dict[str, list[dict[str, Any]]]:
+    """The result as the page shows it: by title, rows."""
+    scores = [
+        {
+            "system": name,
+            **{title: round(getattr(found, x), 1) for title, x in zip(TITLES, NAMES.values())},
+            **({"exact match, %": round(found.exact, 1)} if result.exact_counts else {}),
+        }
+        for name, found in result.scores.items()
+    ]
+    return {"Scores": scores, "Samples": [dataclasses.asdict(x) for x in result.samples]}

@@ -13,6 +13,7 @@ from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
 from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
 from experiments.translate.evaluation import report
+from experiments.translate.page import count_verdicts
 from experiments.translate.quality import progress
 from experiments.translate.system import System
 from experiments.translate.workdir import MAY_CHANGE, Workdir, left_once, plain
@@ -89,11 +90,12 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
     batches = list(
         evaluation_batches(encode(source), encode(target), rows=rows, longest=longest, shard=share)
     )
-    loss = make_evaluate(system.loss, system.layout)
+    loss, looked = make_evaluate(system.loss, system.layout), config.train.verdicts
+    verdicts = count_verdicts(system, source[:looked], target[:looked])
 
     def evaluate(state: State) -> dict[str, float]:
         translations = system.translate(state.averaged, source, None)
         scores = progress([t.text for t in translations], target, corpus.target_language)
-        return {**scores, **loss(state.averaged, batches)}
+        return {**scores, **loss(state.averaged, batches), **verdicts(state)}
 
     return evaluate

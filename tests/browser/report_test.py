@@ -132,11 +132,7 @@ def near(shown, value):
 def test_the_number_shown_of_a_cell_is_that_of_the_array(page):
     for layer, number in ((0, 0), (2, 3)):
         head(page, layer, number).click()
-        assert (
-            page.locator("#chosen")
-            .text_content()
-            .startswith(f"Self-attention, layer {layer}, head {number}")
-        )
+        assert page.locator("#chosen").text_content().startswith(f"Layer {layer}, head {number}")
         for query, key in ((0, 0), (10, 2), (14, 14), (3, 11)):
             hover_cell(page, query, key)
             said = page.locator("#readout").text_content()
@@ -279,7 +275,7 @@ def test_verdicts_say_why_and_lead_to_their_heads(page):
     assert CHECKS["heads alike"].reason in said
     assert CHECKS["heads alike"].remedy in said
     alike.locator("button").click()
-    assert page.locator("#chosen").text_content() == "Self-attention, layer 1, head 0 heads alike"
+    assert page.locator("#chosen").text_content() == "Layer 1, head 0 heads alike"
     assert page.locator("#heads .flagged").count() == 2 + HEADS
 
 

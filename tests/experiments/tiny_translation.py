@@ -29,6 +29,7 @@ SMALL = [
     "--config.train.steps=4",
     "--config.train.evaluate_every=2",
     "--config.train.log_every=2",
+    "--config.train.pictured=0",
 ]
 
 

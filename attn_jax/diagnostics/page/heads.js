@@ -92,9 +92,9 @@ function markHead() {
     cell.setAttribute("aria-selected", is);
     cell.tabIndex = is ? 0 : -1;
   }
-  const { kind, layer, path } = chosen.map;
+  const { layer, path } = chosen.map;
   const marks = flagged(path, chosen.head).map((name) => make("span", { class: "badge bad" }, name));
-  at("chosen").replaceChildren(`${kind[0].toUpperCase()}${kind.slice(1)}, layer ${layer}, head ${chosen.head} `, ...marks);
+  at("chosen").replaceChildren(`Layer ${layer}, head ${chosen.head} `, ...marks);
 }
 
 grid.addEventListener("click", ({ target }) => {

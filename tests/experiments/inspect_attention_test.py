@@ -1,0 +1,321 @@
+"""Looking into runs and published models through the command line, in this process."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+import zlib
+from base64 import b64decode
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from flax import nnx
+from PIL import Image
+
+from attn_jax import interop
+from attn_jax.data.files import write_atomically
+from attn_jax.diagnostics.report import Example, Map
+from attn_jax.diagnostics.verdicts import CHECKS, Verdict
+from attn_jax.models.bert import Bert, BertConfig
+from attn_jax.models.gpt import GPT, GPTConfig
+from attn_jax.models.vit import ViT, ViTConfig
+from attn_jax.modules.blocks import BlockOptions
+from attn_jax.train import enable_compilation_cache
+from experiments.inspect_attention.__main__ import EXPERIMENT, main
+from experiments.inspect_attention.images import read as read_image
+from experiments.inspect_attention.published import CLASSIC
+from experiments.inspect_attention.runs import read_config
+from experiments.looking import Looked, pictures, show_looked, write_numbers
+from experiments.translate.config import Config, Model, Recurrent
+from experiments.translate.corpora import Aligned, Multi30k
+from experiments.translate.page import look, translation_page
+from experiments.translate.system import System
+from experiments.translate.workdir import Workdir, plain
+from tests.experiments.tiny_translation import Said, refused, write_corpus
+from tests.experiments.tiny_translation import run as translate
+
+
+def run(*words: str) -> Said:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        code = main(list(words))
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def page_of(directory: Path) -> dict:
+    text = (directory / "report.html").read_text("utf-8")
+    return json.loads(re.search(r'id="report">(.*?)</script>', text, re.S)[1])
+
+
+def weights_of(given: dict, sequences: list) -> np.ndarray:
+    steps = np.frombuffer(zlib.decompress(b64decode(given["weights"])), np.uint8)
+    shape = len(given["largest"]), *(len(sequences[given[x]]) for x in ("queries", "keys"))
+    return steps.reshape(shape) / 254 * np.array(given["largest"])[:, None, None]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(),
+        Config(data=Multi30k(pair="de-en"), model=Model(width=32), seed=3),
+        Config(data=Aligned(), model=Recurrent(attends=False)),
+    ],
+)
+def test_the_config_of_a_run_is_read_back(config, tmp_path):
+    workdir = Workdir(tmp_path)
+    write_atomically(workdir.config, json.dumps(plain(config)))
+    found = read_config(workdir)
+    assert (type(found.data), type(found.model)) == (type(config.data), type(config.model))
+    assert plain(found) == json.loads(json.dumps(plain(config)))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"data": {"corpus": "os"}}'])
+def test_what_is_no_config_of_a_run_is_refused(text, tmp_path):
+    (tmp_path / "config.json").write_text(text)
+    refused(run(f"--workdir={tmp_path}"), "config.json is not what experiments.translate writes")
+
+
+def test_users_mistakes_are_told_in_a_line(tmp_path):
+    refused(run(f"--workdir={tmp_path}/none"), "no run in", "--workdir=RUN", "--model=DIR")
+    refused(run(f"--workdir={tmp_path}", "--ids=3"), "--ids means nothing for a run")
+    refused(run("--model=gone"), "no directory gone")
+    refused(run("--config=configs/translate/quickstart.py"), "no configs")
+    refused(run("--modle=x"), "modle")
+    said = run("--help")
+    assert (said.code, said.err) == (0, "")
+    assert "--config" not in said.out
+    assert all(f"--{name}:" in said.out for name in (*EXPERIMENT.options, "workdir"))
+
+
+def test_verdicts_are_letters_by_layer_and_head(tmp_path):
+    looked = Looked(
+        {"0.attention": np.zeros((1, 2, 3, 3)), "1.attention": np.zeros((1, 1, 3, 3))},
+        {"entropy": {"0.attention": np.array([0.5, np.nan])}, "self weight": {}, "influence": {}},
+        [
+            Verdict(CHECKS["uniform"], "0.attention", (1,), 0.99),
+            Verdict(CHECKS["dead"], "0.attention", (1,), 0.0),
+            Verdict(CHECKS["not finite"], "1.attention", (), np.nan, "in its keys"),
+        ],
+    )
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        show_looked(looked)
+    rows = [line.split("│")[1:-1] for line in out.getvalue().splitlines() if "attention │" in line]
+    assert [x.strip() for x in rows[0]] == ["0.attention", "·", "UD"]
+    assert [x.strip() for x in rows[1]] == ["1.attention", "N", ""]
+    assert "U  uniform: " in out.getvalue()
+    assert CHECKS["dead"].reason in out.getvalue()
+    written = json.loads(write_numbers(tmp_path / "numbers.json", looked).read_text())
+    assert written["measures"]["entropy"] == {"0.attention": [0.5, None]}
+    assert written["verdicts"][2] == {
+        **{"check": "not finite", "layer": "1.attention", "heads": []},
+        **{"found": None, "note": "in its keys"},
+    }
+    maps = [Map(path, w[0], list("abc"), list("abc")) for path, w in looked.weights.items()]
+    assert list(pictures(looked, [Example("a", maps)])) == ["heads-entropy", "example-1-attention"]
+
+
+def test_an_image_is_read_in_the_models_size_and_normalised_as_it_was_trained(tmp_path):
+    Image.new("RGB", (20, 10), (255, 0, 51)).save(tmp_path / "a.png")
+    config = ViTConfig(image=(8, 12), patch=4, distilled=True)
+    seen = read_image(tmp_path / "a.png", config, tmp_path)
+    np.testing.assert_allclose(seen.pixels[0, 0, 0], [1, -1, -0.6], atol=1e-6)
+    assert seen.pixels.shape == (1, 8, 12, 3)
+    assert list(seen.tokens[:3]) == ["class", "distillation", "0, 0"]
+    assert len(seen.tokens) == 2 + 6
+    assert seen.picture[1:] == (2, 3, 2)
+    said = {"image_mean": [1, 0, 0.2], "image_std": [0.5, 1, 1]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    seen = read_image(tmp_path / "a.png", config, tmp_path)
+    np.testing.assert_allclose(seen.pixels[0, 0, 0], [0, 0, 0], atol=1e-6)
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(ValueError, match="no picture"):
+        read_image(tmp_path / "a.txt", config, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    before = jax.config.jax_compilation_cache_dir
+    enable_compilation_cache(tmp_path_factory.mktemp("compiled"))
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+@pytest.fixture(scope="module")
+def trained(compiled_once, tmp_path_factory):
+    """A run that counted verdicts, and put two translations on its page."""
+    corpus, workdir = (tmp_path_factory.mktemp(name) for name in ("corpus", "run"))
+    options = ("--config.train.pictured=2", "--config.train.verdicts=3")
+    return workdir, translate(write_corpus(corpus), workdir, *options)
+
+
+@pytest.mark.slow
+def test_a_translation_run_ends_with_its_page(trained):
+    workdir, said = trained
+    assert (said.code, str(workdir / "report.html") in said.out) == (0, True)
+    page = page_of(workdir)
+    assert len(page["examples"]) == 2
+    kinds = {x["kind"] for x in page["examples"][0]["maps"]}
+    assert kinds == {
+        *("decoder cross-attention", "encoder self-attention", "decoder self-attention"),
+    }
+    assert [x["title"] for x in page["tables"]] == ["Scores", "Samples"]
+    assert {"loss", "bleu", "verdict_uniform"} <= {x["name"] for x in page["curves"]}
+    assert ["train.verdicts", 3] in page["config"]
+    lines = [json.loads(x) for x in (workdir / "metrics.jsonl").read_text().splitlines()]
+    judged = [x for x in lines if x["split"] == "validation"]
+    assert judged
+    for line in judged:
+        counts = {x: line[x] for x in line if x.startswith("verdict_")}
+        assert len(counts) == len(CHECKS)
+        assert counts["verdict_future_visible"] == 0
+
+
+@pytest.mark.slow
+def test_weights_on_the_page_are_the_models_own(trained, tmp_path):
+    workdir, _ = trained
+    said = run(
+        f"--workdir={workdir}", f"--out={tmp_path}", "--text=one red cat", "--target=un gat rot"
+    )
+    assert said.code == 0
+    assert "Verdicts, layer × head" in said.out
+    page = page_of(tmp_path)
+    assert page["examples"][0]["title"] == "one red cat → un gat rot"
+    system, state = Workdir(workdir).trained(read_config(Workdir(workdir)))
+    forced = system.forced("one red cat", "un gat rot")
+    bos, eos = system.tokenizer.bos, system.tokenizer.eos
+    model = system.model(state.averaged)
+    [expected] = model.cross_attention(
+        np.array([[*forced.source, eos]]), np.array([[bos, *forced.tokens]])
+    )
+    (cross,) = [x for x in page["examples"][0]["maps"] if "cross" in x["path"]]
+    np.testing.assert_allclose(
+        weights_of(cross, page["sequences"]), np.asarray(expected)[0], atol=1 / 255
+    )
+    assert page["sequences"][cross["queries"]][-1] == page["sequences"][cross["keys"]][-1] == "</s>"
+    for line in said.out.splitlines()[-3:]:
+        assert Path(line).is_file()
+
+
+@pytest.mark.slow
+def test_its_samples_are_looked_at_where_no_text_is_given(trained, tmp_path):
+    workdir, _ = trained
+    said = run(f"--workdir={workdir}", f"--out={tmp_path}")
+    samples = json.loads((workdir / "result.json").read_text())["samples"]
+    titles = [x["title"] for x in page_of(tmp_path)["examples"]]
+    assert titles == [f"{x['source']} → {x['translation']}" for x in samples[:3]]
+    refused(run(f"--workdir={workdir}", "--target=un gat"), "--target", "--text")
+    assert said.code == 0
+
+
+@pytest.mark.slow
+def test_a_recurrent_run_shows_where_it_looks(compiled_once, tmp_path_factory):
+    corpus, workdir = (tmp_path_factory.mktemp(name) for name in ("corpus", "run"))
+    write_corpus(corpus)
+    tokenizer = Workdir(workdir).begin(
+        dataclasses.replace(
+            Config(),
+            data=_aligned(corpus),
+            vocabulary=300,
+            model=Recurrent(width=8, hidden=8, attention=8),
+        ),
+        _aligned(corpus).load(),
+    )
+    system = System(read_config(Workdir(workdir)), tokenizer)
+    state = system.initial_state()
+    looked, [example] = look(system, state, [system.forced("one red cat", "un gat rot")])
+    assert looked is None
+    (cross,) = example.maps
+    np.testing.assert_allclose(np.asarray(cross.weights).sum(-1), 1, atol=1e-5)
+    report = translation_page(system, looked, [example], Workdir(workdir))
+    assert report.verdicts is None
+    assert report.title.startswith("Bahdanau")
+
+
+def _aligned(corpus: Path) -> Aligned:
+    data = Aligned()
+    for split in (data.train, data.validation, data.test):
+        split.source, split.target = f"{corpus}/train.en", f"{corpus}/train.fr"
+    return data
+
+
+BLOCKS = BlockOptions(width=16, hidden=16, heads=2)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Directories of a BERT, a GPT-2 and a ViT of a few parameters."""
+    pytest.importorskip("safetensors", reason="published models are safetensors")
+    directory = tmp_path_factory.mktemp("published")
+    pre = dataclasses.replace(BLOCKS, norm="pre", activation="gelu_tanh", epsilon=1e-5)
+    image = dataclasses.replace(BLOCKS, norm="pre", activation="gelu", epsilon=1e-12)
+    models = {
+        "bert": Bert(BertConfig(30, 20, layers=2, blocks=BLOCKS), rngs=nnx.Rngs(0)),
+        "gpt2": GPT(GPTConfig(30, 20, layers=2, blocks=pre), rngs=nnx.Rngs(0)),
+        "vit": ViT(
+            ViTConfig(image=8, patch=4, classes=3, layers=1, blocks=image), rngs=nnx.Rngs(0)
+        ),
+    }
+    for name, model in models.items():
+        interop.save(model, directory / name)
+    Image.new("RGB", (16, 16), "orange").save(directory / "image.png")
+    return directory, models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_a_published_language_model_is_looked_into(published, compiled_once, tmp_path, name):
+    directory, models = published
+    said = run(f"--model={directory / name}", f"--out={tmp_path}", "--ids=3, 7,7,1,12")
+    assert (said.code, said.err) == (0, "")
+    page = page_of(tmp_path)
+    assert page["sequences"] == [["3", "7", "7", "1", "12"]]
+    expected = models[name].attention_maps(np.array([[3, 7, 7, 1, 12]]))
+    for given, w in zip(page["examples"][0]["maps"], expected, strict=True):
+        np.testing.assert_allclose(weights_of(given, page["sequences"]), w[0], atol=1 / 255)
+    future = next(x for x in page["measures"] if x["name"] == "future")["values"]
+    assert all((max(x) == 0) == (name == "gpt2") for x in future.values())
+    refused(run(f"--model={directory / name}", "--ids=3,99"), "from 0 to 29")
+    refused(run(f"--model={directory / name}", "--ids=3,x"), "commas between")
+    refused(run(f"--model={directory / name}", "--text=a", "--ids=3"), "not both")
+    refused(run(f"--model={directory / name}"), "tokenizer.json", "--ids")
+    refused(run(f"--model={directory / name}", "--image=a.png"), "--image means nothing")
+
+
+@pytest.mark.slow
+def test_a_tokenizer_of_a_model_directory_reads_the_classic_sentence(
+    published, compiled_once, tmp_path
+):
+    tokenizers = pytest.importorskip("tokenizers", reason="it reads tokenizer.json")
+    directory, _ = published
+    words = ["[UNK]", *CLASSIC.split()]
+    model = tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(directory / "bert" / "tokenizer.json"))
+    try:
+        assert run(f"--model={directory / 'bert'}", f"--out={tmp_path}").code == 0
+    finally:
+        (directory / "bert" / "tokenizer.json").unlink()
+    page = page_of(tmp_path)
+    assert page["sequences"] == [words[1:]]
+    assert words[1:][page["examples"][0]["focus"]] == "it"
+
+
+@pytest.mark.slow
+def test_a_published_model_of_images_is_looked_into(published, compiled_once, tmp_path):
+    directory, _ = published
+    refused(run(f"--model={directory / 'vit'}"), "give --image=FILE")
+    refused(run(f"--model={directory / 'vit'}", "--text=a"), "--text means nothing")
+    said = run(
+        f"--model={directory / 'vit'}", f"--image={directory}/image.png", f"--out={tmp_path}"
+    )
+    assert (said.code, said.err) == (0, "")
+    [example] = page_of(tmp_path)["examples"]
+    assert (example["picture"]["rows"], example["picture"]["columns"]) == (2, 2)
+    assert example["picture"]["png"].startswith("data:image/png;base64,")
+    assert len(example["maps"]) == 1
