@@ -1,4 +1,4 @@
-"""Models of images without a classification: what their pooler gives, here and after saving back."""
+"""What the models of images share: their twins' precision, and bodies without a classification."""
 
 from typing import Any
 
@@ -8,6 +8,14 @@ from flax import nnx
 
 from attn_jax import interop
 from tests.parity.twin import Twins, torch
+
+
+def widen_softmax(monkeypatch: Any) -> None:
+    """The twins' softmax in the precision of their scores, where they ask for float32."""
+    softmax = torch.nn.functional.softmax
+    monkeypatch.setattr(
+        torch.nn.functional, "softmax", lambda scores, dim, dtype: softmax(scores, dim=dim)
+    )
 
 
 def check_pooled(twins: Twins, images: Any) -> None:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.parity.images import check_pooled
+from tests.parity.images import check_pooled, widen_softmax
 from tests.parity.twin import Outputs, Twins, cross_entropy, redraw, transformers
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
+def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
+    widen_softmax(monkeypatch)
     size, changes = CASES[case]
     config = transformers.SwinConfig(**SIZES | changes)
     theirs = redraw(transformers.SwinForImageClassification(config))
@@ -53,7 +54,8 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     Twins(theirs, tmp_path, record).check(call, inputs)
 
 
-def test_a_body_with_its_pooler_agrees_with_its_twin(x64, tmp_path, record):
+def test_a_body_with_its_pooler_agrees_with_its_twin(x64, monkeypatch, tmp_path, record):
+    widen_softmax(monkeypatch)
     theirs = redraw(transformers.SwinModel(transformers.SwinConfig(**SIZES)))
     images = np.random.default_rng(0).normal(size=(2, 16, 8, 3))
     check_pooled(Twins(theirs, tmp_path, record), images)

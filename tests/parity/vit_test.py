@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.parity.images import check_pooled
+from tests.parity.images import check_pooled, widen_softmax
 from tests.parity.twin import Outputs, Twins, cross_entropy, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,8 @@ class DeiTForImageClassificationWithTeacher(transformers.DeiTForImageClassificat
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
+def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
+    widen_softmax(monkeypatch)
     name = case.split(",")[0]
     config = getattr(transformers, f"{name.split('For')[0]}Config")(**SIZES | CASES[case])
     twin = globals().get(name) or getattr(transformers, name)
@@ -66,7 +67,8 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
 
 
 @pytest.mark.parametrize("name", ["ViTModel", "DeiTModel"])
-def test_a_body_with_its_pooler_agrees_with_its_twin(name, x64, tmp_path, record):
+def test_a_body_with_its_pooler_agrees_with_its_twin(name, x64, monkeypatch, tmp_path, record):
+    widen_softmax(monkeypatch)
     config = getattr(transformers, f"{name.removesuffix('Model')}Config")(**SIZES)
     theirs = redraw(getattr(transformers, name)(config))
     check_pooled(
