@@ -25,6 +25,7 @@ def train(command: Command) -> None:
     corpus = config.data.load()
     judged = len(corpus.validation) > 0
     plan = config.train.plan(evaluates=judged)
+    config.mesh.layout(config.model)  # refused, if it is, before the workdir is touched
     with hold(workdir.path):
         first_alone(lambda: workdir.begin(config, corpus))
         tokenizer = Tokenizer.load(workdir.tokenizer)
