@@ -124,6 +124,18 @@ def test_names_of_older_files_are_understood(bert):
         interop.load(bert)
 
 
+def test_a_file_is_read_as_another_class_that_it_has_the_tensors_of(bert):
+    """As the original files are: a language model, and a pooler that it does not read."""
+    with pytest.raises(ValueError, match=r"missing tensors: bert\.pooler\.dense\.bias"):
+        interop.load(bert, architecture="BertModel")
+    pooler = {"bert.pooler.dense.weight": np.eye(8), "bert.pooler.dense.bias": np.zeros(8)}
+    rewrite(bert, lambda t: t | {n: a.astype(np.float32) for n, a in pooler.items()})
+    equal(interop.load(bert), BERT)
+    encoder = interop.load(bert, architecture="BertModel")
+    assert encoder.config.head is None
+    np.testing.assert_array_equal(encoder.pooler.kernel[...], np.eye(8))
+
+
 def test_names_without_the_prefix_and_masks_as_buffers_are_understood(gpt):
     def bare(tensors):
         tensors = {name.removeprefix("transformer."): t for name, t in tensors.items()}
