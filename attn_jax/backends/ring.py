@@ -19,21 +19,23 @@ class ring(Streaming):
     """Each device keeps its queries; the keys and values of the others come to it, block by block.
 
     Exact for what ``blockwise`` is exact for, in value and every order of derivative, at memory linear
-    in the length that one device holds. Blocks that no query looks at are not sent where that is known
-    while tracing (a window), and not computed where it is not (``causal``, on the devices that come
-    first); inside a block, tiles are left out as ``blockwise`` does.
+    in the length that one device holds. In each direction a device receives at most n − 1 blocks, each
+    from the device that holds it. Blocks at which no device looks are not sent, where that is known
+    while tracing (a window); those at which this one does not look are not computed (``causal``, on the
+    devices that come first); inside a block, tiles are left out as ``blockwise`` does.
 
-    There are two ways to call it. From any code on whole arrays: under ``jax.set_mesh(mesh)``, or with
-    `mesh` given; the other axes of the mesh stay as they are, batch rows over data, heads over tensor.
-    Or inside ``jax.shard_map`` over `axis`, on this device's part of all that runs
-    along the sequence: q, k, v, positions that are arrays, the ids and flags of masks. "start",
-    "end", lengths and draws of dropout are those of the whole there too.
+    There are two ways to call it; either is best under ``jax.jit``. From any code on whole arrays, with
+    ``jax.set_mesh(mesh)`` or with `mesh` given: other axes of the mesh stay as they are, batch rows over
+    data, heads over tensor. Or inside ``jax.shard_map`` over `axis`, on this device's part of all that
+    runs along the sequence: q, k, v, positions that are arrays, the ids and flags of masks. There too,
+    "start" and "end", lengths and draws of dropout are those of the whole sequence; rows of a batch that
+    is cut as well draw by a key each.
 
     Args:
       axis: the mesh axis that the sequence is sharded over; it divides t and s.
       order: what a device works on: "contiguous", the part of the sequence that it holds; or "zigzag",
-        where devices exchange halves of their parts, so that ``causal`` gives each the same work.
-        Arguments and results are in their usual order either way.
+        where devices exchange halves of their parts and of the result, so that ``causal`` gives each
+        the same work. Arguments and results are in their usual order either way.
       tile: as for ``blockwise``.
       mesh: the mesh, where no ``jax.set_mesh`` says it.
 

@@ -1,10 +1,12 @@
 """What a device of a ring does: meet the blocks of keys that come to it, one after another.
 
-How derivatives stay exact at memory linear in what a device holds. A block is not passed from hand to
-hand, which reverse mode would have to remember at each hop, until every device remembered every key.
-Each hop asks anew for what the device so many places before holds, under ``jax.checkpoint``: reverse
-mode asks again, and sends the gradient of a block back to whom it belongs. With that, sums over blocks
-are plain sums, and a softmax is differentiated by them as ``streaming`` says.
+How derivatives stay exact at memory linear in what a device holds. Blocks are not handed on from
+neighbour to neighbour: reverse mode would have to keep what arrived at each hop, until every device kept
+every key. At each hop a device receives, from as many places before it, what is held there, under
+``jax.checkpoint``: reverse mode receives it again, and sends the block's gradient back to where it is
+held. Sums over blocks are then sums over loop-invariant arrays, and a softmax is differentiated by them
+as ``streaming`` says. As many blocks are sent as would be handed on; where wires form a ring, by longer
+ways.
 """
 
 from __future__ import annotations
@@ -235,7 +237,8 @@ def distances(problem: Problem, shards: Shards, inside: bool) -> tuple[int, ...]
     positions, (t, s) = problem.positions, problem.axes[-2:]
     chunks = shards.devices * shards.chunks
     if inside:
-        if any(along.sharded is not None for along in axes_of(problem)[3:]):
+        others = axes_of(problem)[2 + len(jax.tree.leaves(problem.k)) :]
+        if any(along.sharded is not None for along in others):
             return tuple(range(shards.devices))  # what one device has of a mask is not all of it
         t, s = t * shards.devices, s * shards.devices
         positions = Positions(*(_of_whole(p, shards) for p in (positions.q, positions.k)))

@@ -36,6 +36,8 @@ from attn_jax import (
     scores,
     transforms,
 )
+from attn_jax.backends.dispatch import choose
+from attn_jax.backends.problem import describe
 
 B, T, H, G, D, E = 2, 32, 4, 2, 4, 3
 AXES = ("data", "tensor", "context")
@@ -358,8 +360,10 @@ def window_hops():
             run = jax.jit(lambda *x: attend(*x, rule=Rule(mask=mask), backend="ring"))
             return len(re.findall("collective_permute", run.lower(*arrays()).as_text()))
 
+        x = arrays()
         return {
             "said": said,
+            "auto": choose("auto", describe(*x, Rule())).name,
             "causal": permutes(masks.causal()),
             "window": permutes(masks.window(5, 0)),
             "own": permutes(masks.same_block(4)),

@@ -109,6 +109,7 @@ def test_only_what_somebody_sees_is_computed_once(devices, order):
 @pytest.mark.slow
 def test_blocks_that_no_device_looks_at_are_not_sent(devices):
     found = devices["window_hops"]
+    assert found["auto"] == "ring"
     assert found["own"] == 0 < found["window"] < found["causal"]
     said = {name: int(text.split()[-1]) for name, text in found["said"].items()}
     assert said == {"causal": 8, "window": 3, "neighbours": 3, "packed": 3, "at run time": 8}
