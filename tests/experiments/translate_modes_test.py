@@ -105,6 +105,7 @@ def test_every_pair_is_scored_and_the_score_is_that_of_the_model(corpus, workdir
         )
 
 
+@pytest.mark.slow
 def test_pairs_that_are_none_are_refused_with_their_line(corpus, workdir, tmp_path, monkeypatch):
     (tmp_path / "one").write_text("a\tb\n\nc d\n")
     refused(run(corpus, workdir, "--mode=score", f"--input={tmp_path}/one"), "line 3 has no target")

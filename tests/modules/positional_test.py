@@ -29,6 +29,7 @@ def model_of(kind):
     return nnx.merge(graph, shift, rest)
 
 
+@pytest.mark.slow
 def test_rotated_attention_is_that_of_rotated_queries_and_keys_and_sees_only_distances():
     x = jnp.asarray(np.random.default_rng(0).normal(size=(1, 5, 8)), jnp.float32)
     attention = MultiHeadAttention(8, 2, turned=True, rngs=nnx.Rngs(0))
