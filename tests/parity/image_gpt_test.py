@@ -1,10 +1,13 @@
 """ImageGPT is what `transformers` says it is."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
-from tests.parity.twin import Outputs, Twins, cross_entropy, redraw, transformers
+from attn_jax.decode import Specials, generate
+from tests.parity.twin import QUICK, Outputs, Twins, cross_entropy, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
 
@@ -34,3 +37,21 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
         return Outputs(cross_entropy(*shifted), logits, states, maps)
 
     Twins(theirs, tmp_path, record).check(call, dict(input_ids=ids, labels=labels))
+
+
+def test_it_paints_what_its_twin_paints(x64, tmp_path, record):
+    config = transformers.ImageGPTConfig(**SIZES)
+    theirs = redraw(transformers.ImageGPTForCausalImageModeling(config), seed=6)
+    twins = Twins(theirs, tmp_path, record)
+    graph, state = nnx.split(twins.ours)
+    begun = np.array([[13, 4, 4], [13, 0, 9]])  # the start token, and two pixels
+
+    def paint(state):
+        specials = Specials(13, 13, 13)  # no pixel is a start token: it ends where the image does
+        return generate(nnx.merge(graph, state), begun, None, length=10, specials=specials)
+
+    told = theirs.generate(torch.tensor(begun), do_sample=False, max_new_tokens=9)[:, 3:].numpy()
+    found = jax.jit(paint, compiler_options=QUICK)(state).tokens[:, 0]
+    np.testing.assert_array_equal(found[:, :9], told)
+    assert len(np.unique(told)) > 5
+    twins.record("greedy search", "same tokens")
