@@ -93,8 +93,8 @@ class Layout:
             return params
 
         def whole(sharding: NamedSharding) -> NamedSharding:
-            axes = (None if axis == "fsdp" else axis for axis in sharding.spec)
-            return NamedSharding(self.mesh, PartitionSpec(*axes))
+            cuts = (cut if isinstance(cut, tuple) else (cut,) for cut in sharding.spec)
+            return self._sharding([[a for a in cut if a not in (None, "fsdp")] for cut in cuts])
 
         shardings = jax.tree.map(whole, self.shardings(params))
         return jax.lax.with_sharding_constraint(params, shardings)
@@ -155,9 +155,10 @@ class Layout:
         Raises:
           ValueError: the hosts' devices do not hold equally many rows, or some overlap.
         """
-        rows = math.prod(self.mesh.shape[axis] for axis in ("data", "fsdp"))
+        rows, axes = self.rows, list(self.mesh.shape)
+        order = sorted(range(len(axes)), key=lambda n: axes[n] not in self.rules["rows"])
         owned: dict[int, set[int]] = {}
-        for row, devices in enumerate(self.mesh.devices.reshape(rows, -1)):
+        for row, devices in enumerate(self.mesh.devices.transpose(order).reshape(rows, -1)):
             for device in devices:
                 owned.setdefault(device.process_index, set()).add(row)
         parts = sorted({tuple(sorted(part)) for part in owned.values()})

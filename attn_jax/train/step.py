@@ -188,7 +188,8 @@ def make_evaluate(
       layout: as for `make_step`.
 
     Returns:
-      A function whose result is that of `means` of the sums over all batches.
+      A function whose result is that of `means` of the sums over all batches; on several hosts each
+      gives its share of their rows, as in training.
     """
     layout = Layout.of(layout)
     sums_of = jax.jit(

@@ -52,6 +52,7 @@ def test_hosts_are_named_or_left_to_the_scheduler(corpus):
 )
 def test_hosts_and_meshes_that_cannot_be_are_refused_in_a_line(corpus, tmp_path, flags, message):
     refused(run(corpus, tmp_path, *flags), message)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_model_that_the_mesh_cannot_share_out_is_refused(monkeypatch):
