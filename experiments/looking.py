@@ -26,7 +26,9 @@ from experiments.results import show
 PICTURED = ("entropy", "distance", "influence")
 PRINTED = ("entropy", "self weight", "influence")  # what fits a line; the page has them all
 LETTERS = dict(zip(CHECKS, "NFSIUAD", strict=True))
-QUICK = {"xla_backend_optimization_level": 0}  # it runs once, so that compiling is what takes time
+QUICK = {
+    "xla_backend_optimization_level": 0
+}  # it runs rarely, so that compiling is what takes time
 
 
 class Looked(NamedTuple):

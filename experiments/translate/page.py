@@ -1,5 +1,6 @@
 """The page of a translation run: where the model looked as it read and wrote, and how it was trained."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from attn_jax.diagnostics.verdicts import CHECKS, judge
 from attn_jax.models.transformer import Transformer
 from attn_jax.train import State
 from attn_jax.train.metrics import whole_lines
-from experiments.looking import Looked, look_into, page
+from experiments.looking import QUICK, Looked, look_into, page
 from experiments.translate.system import System, Translation
 from experiments.translate.workdir import Workdir, plain
 
@@ -89,7 +90,7 @@ def count_verdicts(
         return lambda state: {}
     source, inputs = _batch(sides)
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=QUICK)
     def numbers(params: Any) -> Any:
         model = system.model(system.layout.gathered(params))
         real = _real(source, inputs)

@@ -8,7 +8,7 @@ map.frame = make("div", { class: "frame" }, make("div", { class: "corner" }), ma
 at("map").append(map.frame);
 
 /** A label; the token is text. */
-const label = (token, i) => make("span", { "data-i": i, dir: "auto", title: token }, named(token));
+const label = (token, i) => make("span", { "data-i": i, dir: "auto", title: token }, ...named(token));
 
 function layOut() {
   map.top.replaceChildren(...keys().map(label));

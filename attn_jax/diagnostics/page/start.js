@@ -9,8 +9,11 @@ function make(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A token as it stands, or a sign for one that nobody would see. */
-const named = (token) => (token.trim() === "" ? `␣${token}` : token);
+/** A token as it stands, a sign before one that nobody would see; the mark of a space is faint. */
+function named(token) {
+  const text = token.trim() === "" ? `␣${token}` : token;
+  return text.split(/(▁+)/).filter(Boolean).map((part) => (part[0] === "▁" ? make("i", { class: "space" }, part) : part));
+}
 
 /** A number in few characters. */
 function short(value) {

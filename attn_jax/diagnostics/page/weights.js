@@ -48,7 +48,7 @@ function tell() {
     at("ranking").replaceChildren();
     return;
   }
-  const strong = (token) => make("b", { dir: "auto" }, named(token));
+  const strong = (token) => make("b", { dir: "auto" }, ...named(token));
   if (query !== null && key !== null) {
     const value = weight(query, key);
     const number = Number.isNaN(value) ? "not a number" : value.toFixed(3);
@@ -74,7 +74,7 @@ function rank(tokens, value) {
       const bar = make("i");
       bar.style.inlineSize = `${100 * Math.min(1, value || 0)}%`;
       return make(
-        "li", {}, make("bdi", {}, named(token)), make("span", {}, bar),
+        "li", {}, make("bdi", {}, ...named(token)), make("span", {}, bar),
         make("output", {}, Number.isNaN(value) ? "NaN" : value.toFixed(3)),
       );
     }),
