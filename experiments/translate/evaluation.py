@@ -33,14 +33,14 @@ def evaluate(command: Command) -> None:
     """Reports on what was trained in the workdir: on its test split, or on `--input`.
 
     What it finds of the test split stays in the workdir, of other text in `--output`, by default
-    a directory of the file's name in the workdir. `--against` is another workdir, or a file of
-    translations of the same text, to compare with by a paired bootstrap.
+    a directory of the file's name in the workdir's `evaluated`. `--against` is another workdir, or
+    a file of translations of the same text, to compare with by a paired bootstrap.
     """
     workdir, options = Workdir(command.workdir), command.options
     corpus, into = command.config.data.load(), workdir.path
     if options["input"] or options["target"]:
         corpus = dataclasses.replace(corpus, test=_given(command))
-        into = workdir.path / Path(options["input"] or "standard-input").stem
+        into = workdir.path / "evaluated" / Path(options["input"] or "standard-input").stem
     others = _others(options["against"], corpus.test) if options["against"] else {}
     system, state = workdir.trained(command.config)
     with hold(workdir.path), left_once(Path(options["output"] or into)) as left:

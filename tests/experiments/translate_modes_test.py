@@ -189,13 +189,15 @@ def test_other_text_is_evaluated_beside_other_translations_and_the_workdir_stays
     assert f"by chance as different from {tmp_path}/theirs" in said.out
     for wanted in ("TER nrefs:1|case:lc|tok:tercom", "BLEU nrefs:1|case:mixed"):
         assert wanted in said.out
-    result = json.loads((workdir / "more" / "result.json").read_text())
+    result = json.loads((workdir / "evaluated" / "more" / "result.json").read_text())
     assert list(result["scores"]) == ["Transformer", f"{tmp_path}/theirs"]
     assert result["scores"][f"{tmp_path}/theirs"]["chrf"] > 60
-    assert (workdir / "more" / "hypotheses.txt").read_text().count("\n") == 3
-    assert (workdir / "more" / "bleu-by-length.png").read_bytes().startswith(b"\x89PNG")
+    assert (workdir / "evaluated" / "more" / "hypotheses.txt").read_text().count("\n") == 3
+    assert (
+        (workdir / "evaluated" / "more" / "bleu-by-length.png").read_bytes().startswith(b"\x89PNG")
+    )
     assert not (workdir / "result.json").exists()
-    other = f"--against={workdir}/more"
+    other = f"--against={workdir}/evaluated/more"
     refused(run(corpus, workdir, "--mode=evaluate", other), "expected 5 translations", "has 3")
     (tmp_path / "more.en").write_text("two red cat\n\none cat\n")
     (tmp_path / "more.fr.gz").write_bytes(gzip.compress(b"dos gat rot\n\nun gat\n"))
