@@ -90,7 +90,8 @@ def cbam_channels(x: Array, net: Bottleneck) -> Array:
     Array([[[0.5, 0.5, 0.5]]], dtype=float32)
     """
     _expect_channels(x, net)
-    highest = x.max((-3, -2)).astype(score_dtype(x))
+    places = x.reshape(*x.shape[:-3], -1, x.shape[-1])
+    highest = _highest(places, -2).astype(score_dtype(x))
     gate = jax.nn.sigmoid(net(_mean_place(x)) + net(highest))
     return gate.astype(x.dtype)[..., None, None, :]
 
@@ -121,7 +122,7 @@ def cbam_places(x: Array, kernel: Array, bias: Array | float = 0.0) -> Array:
     if kernel.ndim != 4 or kernel.shape[2:] != (2, 1):
         raise ValueError(f"gates.cbam_places(kernel) must be n n 2 1, got shape {kernel.shape}")
     x32 = x.astype(score_dtype(x))
-    summary = jnp.stack([x32.mean(-1), x32.max(-1)], axis=-1)
+    summary = jnp.stack([x32.mean(-1), _highest(x32, -1)], axis=-1)
     flat = summary.reshape(-1, *summary.shape[-3:])
     gate = jax.nn.sigmoid(_convolve(flat, kernel.astype(flat.dtype)) + bias)
     return gate.reshape(*x.shape[:-1], 1).astype(x.dtype)
@@ -204,6 +205,16 @@ def _expect_channels(x: Array, net: Bottleneck) -> None:
 def _mean_place(x: Array) -> Array:
     """The mean over all places, `*b c`, float32 or float64."""
     return x.mean((-3, -2), dtype=score_dtype(x))
+
+
+def _highest(x: Array, axis: int) -> Array:
+    """The maximum along an axis; its gradient goes to the first that has it.
+
+    ``x.max`` looks for that one by equality, in vain where a compiler computes x twice and rounds it
+    differently, and its gradient is then NaN.
+    """
+    first = jnp.argmax(x, axis=axis, keepdims=True)
+    return jnp.take_along_axis(x, first, axis=axis).squeeze(axis)
 
 
 def _convolve(x: Array, kernel: Array, stride: int = 1) -> Array:

@@ -12,7 +12,7 @@ from flax import nnx
 from attn_jax.models.cbam import CBAM
 from attn_jax.models.resnet import ResNetConfig
 from attn_jax.models.senet import SENet
-from tests.parity.twin import cross_entropy, torch
+from tests.parity.twin import QUICK, cross_entropy, torch
 
 F = torch.nn.functional
 pytestmark = pytest.mark.slow
@@ -143,7 +143,9 @@ def test_logits_gates_statistics_and_gradients_are_those_of_the_formulas(case, t
         outputs = logits, names(moved), () if training else model.gates(images)
         return cross_entropy(logits, labels), outputs
 
-    ours, (our_logits, moved, gates) = jax.jit(jax.grad(loss, has_aux=True))(parameters)
+    ours, (our_logits, moved, gates) = jax.jit(
+        jax.grad(loss, has_aux=True), compiler_options=QUICK
+    )(parameters)
     ours = names(ours)
     assert set(ours) == set(gradients)
     largest = max(np.abs(g).max() for g in gradients.values())
