@@ -1,9 +1,12 @@
 """Networks of convolutions and gates: published sizes, and what is refused."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 
+from attn_jax.functional.gates import cbam_places
 from attn_jax.models.cbam import CBAM
 from attn_jax.models.resnet import ResNet, ResNetConfig
 from attn_jax.models.senet import SENet
@@ -46,3 +49,21 @@ def test_what_makes_no_network_is_refused():
         nnx.eval_shape(lambda: SENet(ResNetConfig((1,), False, 4), rngs=nnx.Rngs(0)))
     with pytest.raises(ValueError, match='"large" or "small"'):
         ResNetConfig(stem="huge")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0, 3])
+def test_gradients_of_maxima_are_finite_however_they_are_compiled(level, x64):
+    """A compiler may compute what the maximum is of twice, and round it differently."""
+    rng = np.random.default_rng(0)
+    x, scale, bias = (jnp.asarray(rng.normal(size=size)) for size in ((3, 18, 14, 4), 4, 4))
+    kernel = jnp.asarray(rng.normal(size=(7, 7, 2, 1)))
+
+    def loss(x, scale, bias):
+        y = (x - x.mean((0, 1, 2))) * scale + bias
+        y = y * jax.nn.sigmoid(y.mean((1, 2), keepdims=True))
+        return jnp.square(y * cbam_places(y, kernel)).sum()
+
+    options = {"xla_backend_optimization_level": level}
+    gradients = jax.jit(jax.grad(loss, (0, 1, 2)), compiler_options=options)(x, scale, bias)
+    assert all(jnp.isfinite(g).all() for g in gradients)
