@@ -6,7 +6,12 @@ Arguments: names of cases, all by default. Prints what it found of each as JSON.
 import os
 
 if __name__ == "__main__":
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    # On a busy machine simulated devices wait long for each other: no reason to give up.
+    os.environ["XLA_FLAGS"] = (
+        "--xla_force_host_platform_device_count=8 "
+        "--xla_cpu_collective_call_warn_stuck_timeout_seconds=300 "
+        "--xla_cpu_collective_call_terminate_timeout_seconds=600"
+    )
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 import collections

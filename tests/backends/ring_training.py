@@ -9,7 +9,12 @@ import sys
 
 if __name__ == "__main__":
     devices, length, steps = map(int, sys.argv[1:])
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    # On a busy machine simulated devices wait long for each other: no reason to give up.
+    os.environ["XLA_FLAGS"] = (
+        f"--xla_force_host_platform_device_count={devices} "
+        "--xla_cpu_collective_call_warn_stuck_timeout_seconds=300 "
+        "--xla_cpu_collective_call_terminate_timeout_seconds=600"
+    )
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 import itertools
