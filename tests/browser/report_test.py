@@ -48,6 +48,8 @@ TRANSLATION = [
     *maps("encoder.{}.self_attention", 2, ["a", "cat", ".", "</s>"], heads=2),
 ]
 PATCHES = ["class", *(f"{y}, {x}" for y in range(4) for x in range(4))]
+BROKEN = weights(1, 2, 2)
+BROKEN[0, 1, 0] = np.nan
 REPORT = Report(
     "A report",
     "of a model",
@@ -58,6 +60,7 @@ REPORT = Report(
         Example(
             "an image", maps("layers.{}.self_attention", 1, PATCHES), 0, Picture(image(), 4, 4, 1)
         ),
+        Example("broken", [Map("layers.2.self_attention", BROKEN, ["a", "b"], ["a", "b"])]),
     ],
     measures={"entropy": {x.path: rng.random(HEADS) for x in NUMBERS}},
     verdicts=[
@@ -263,6 +266,16 @@ def test_an_image_lies_under_its_map(page):
     assert (width, height) == (4, 4)
     w = REPORT.examples[3].maps[0].weights[0, 1 + 3 * 4 + 2, 1:]
     assert int(np.argmin(alphas)) == int(w.argmax())
+
+
+def test_what_is_not_a_number_says_so(page):
+    page.select_option("#example", "4")
+    page.wait_for_function("() => document.querySelectorAll('#map .left span').length === 2")
+    hover_cell(page, 1, 0)
+    assert page.locator("#readout output").text_content() == "not a number"
+    assert "not finite" in page.locator("#chosen").text_content()
+    hover_cell(page, 0, 1)
+    assert near(told(page), BROKEN[0, 0, 1])
 
 
 def test_verdicts_say_why_and_lead_to_their_heads(page):
