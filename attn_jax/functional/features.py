@@ -62,7 +62,10 @@ class positive_features(Value):
         ``normalizers.l1`` divides such a factor out again, exactly.
         """
         log = self._log(x)
-        return jnp.exp(log - log.max(-1, keepdims=True))
+        # Looked up, not reduced: compiled, a score may be computed twice with other roundings, and
+        # then the derivative of a maximum finds no score equal to it.
+        highest = jnp.take_along_axis(log, log.argmax(-1, keepdims=True), -1)
+        return jnp.exp(log - highest)
 
     def _log(self, x: Array) -> Array:
         features, depth = self.directions.shape

@@ -174,7 +174,8 @@ class Seq2Seq(nnx.Module):
     ) -> Array:
         """A maxout layer of all that is known, then the tied embedding: `… v`."""
         x = self.readout(jnp.concatenate([states, contexts, words], axis=-1))
-        x = x.reshape(*x.shape[:-1], -1, 2).max(-1)
+        one, other = jnp.moveaxis(x.reshape(*x.shape[:-1], -1, 2), -1, 0)
+        x = jnp.where(one > other, one, other)
         return self.target_embedding.logits(_drop(x, noise, 3))
 
 
