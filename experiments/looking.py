@@ -17,8 +17,9 @@ from attn_jax.data.files import write_atomically
 from attn_jax.diagnostics.examination import examine
 from attn_jax.diagnostics.head_map import head_map
 from attn_jax.diagnostics.measures import positional
+from attn_jax.diagnostics.page_data import kind_and_layer
 from attn_jax.diagnostics.plots import heat_maps
-from attn_jax.diagnostics.report import Example, Report, head_measures, kind_and_layer
+from attn_jax.diagnostics.report import Example, Report, head_measures
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict, judge
 from attn_jax.modules import capture
 from experiments.results import show

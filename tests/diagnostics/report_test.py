@@ -7,13 +7,12 @@ import zlib
 import numpy as np
 import pytest
 
+from attn_jax.diagnostics.page_data import kind_and_layer, quantised
 from attn_jax.diagnostics.report import (
     Example,
     Map,
     Picture,
     Report,
-    kind_and_layer,
-    quantised,
     write_report,
 )
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict
