@@ -29,11 +29,14 @@ class Finite(NamedTuple):
 
 
 class HeadNumbers(NamedTuple):
-    """What the heads of one attention layer do on some inputs; a pytree of arrays, each `h`."""
+    """What the heads of one attention layer do on some inputs; a pytree of arrays, each `h`.
+
+    Of queries that see more than one key, or of all where none of several does; NaN where none is left.
+    """
 
     summary: measures.HeadSummary
     uniformity: Array
-    """Entropy over that of looking evenly at all visible keys; NaN where only one is ever visible."""
+    """Entropy over that of looking evenly at all visible keys."""
 
     influence: Array
     r"""How much a head moves the output, :math:`|\partial f / \partial \xi_h|` of its gate ξ."""
@@ -138,26 +141,34 @@ def _numbers(look: Look, influence: Array, real: Array | None) -> HeadNumbers:
     stats = look.stats()
     t, s = look.q.shape[-3], look.v.shape[-3]
     weights = look.weights() if t * s <= MOST_WEIGHTS else None
+    evenly = _evenly(look)
+    seeing = stats.max_score > -jnp.inf
+    seeing = seeing if real is None else seeing & real[..., None, :]
+    choosing = seeing & (evenly > 1e-3)  # a query that sees one key alone has nothing to choose
+    if t > 1:  # but where that is all of them, it is the mask that says so
+        every = tuple(i for i in range(choosing.ndim) if i != choosing.ndim - 2)
+        choosing = choosing | (seeing & ~choosing.any(every)[:, None])
     return HeadNumbers(
-        summary=measures.summary(stats, real),
-        uniformity=_uniformity(look, stats.entropy, real),
+        summary=measures.summary(stats, choosing),
+        uniformity=_share(stats.entropy, evenly, choosing),
         influence=influence,
         future=None if weights is None or t != s else measures.weight_on_future(weights),
-        divergence=None if weights is None else measures.divergence(weights, real),
+        divergence=None if weights is None else measures.divergence(weights, choosing),
         finite=_finite(look, real),
     )
 
 
-def _uniformity(look: Look, entropy: Array, real: Array | None) -> Array:
-    nothing = [jnp.zeros((*x.shape[:-1], 1), entropy.dtype) for x in (look.q, look.k)]
-    evenly = attention_stats(
-        *nothing, rule=Rule(mask=look.rule.mask), positions=look.positions
-    ).entropy  # log of the number of visible keys
-    some = evenly > 1e-3
-    counts = some if real is None else some & real[..., None, :]
-    every = tuple(i for i in range(entropy.ndim) if i != entropy.ndim - 2)
-    most = jnp.where(counts, evenly, 0).sum(every)
-    reached = jnp.where(counts, entropy, 0).sum(every)
+def _evenly(look: Look) -> Array:
+    """The entropy of looking at all visible keys evenly: the log of their number, `*b h t`."""
+    nothing = [jnp.zeros((*x.shape[:-1], 1), jnp.float32) for x in (look.q, look.k)]
+    rule = Rule(mask=look.rule.mask)
+    return attention_stats(*nothing, rule=rule, positions=look.positions).entropy
+
+
+def _share(part: Array, whole: Array, counts: Array) -> Array:
+    every = tuple(i for i in range(part.ndim) if i != part.ndim - 2)
+    most = jnp.where(counts, whole, 0).sum(every)
+    reached = jnp.where(counts, part, 0).sum(every)
     return jnp.where(most > 0, reached / jnp.where(most > 0, most, 1), jnp.nan)
 
 

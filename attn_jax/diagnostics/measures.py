@@ -1,7 +1,7 @@
 """What attention weights are like, in numbers: pure functions of weights or of streamed statistics.
 
-Weights are `*b h t s`, as of ``attention_weights``. `real` says which queries count, `*b t` booleans;
-where it is left out, those that look at something. Means are over batch rows and queries.
+Weights are `*b h t s`, as of ``attention_weights``. `real` says which queries count, booleans `*b t`, or
+`*b h t`; where it is left out, those that look at something. Means are over batch rows and queries.
 """
 
 from __future__ import annotations
@@ -202,9 +202,10 @@ def _counting(looking: Array, real: Array | None) -> Array:
     """Which queries count, `*b h t`."""
     if real is None:
         return looking
-    if jnp.asarray(real).dtype != bool:
-        raise TypeError(f"real must be booleans *b t, got {jnp.asarray(real).dtype}")
-    return looking & jnp.asarray(real)[..., None, :]
+    real = jnp.asarray(real)
+    if real.dtype != bool:
+        raise TypeError(f"real must be booleans *b t or *b h t, got {real.dtype}")
+    return looking & (real if real.ndim == looking.ndim else real[..., None, :])
 
 
 def _mean(x: Array, counts: Array) -> Array:

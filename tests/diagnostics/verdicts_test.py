@@ -35,12 +35,16 @@ def healthy():
 
 
 @partial(jax.jit, static_argnums=0)
-def numbers(graph, state):
-    return examine(Transformer.__call__, nnx.merge(graph, state), SOURCE, INPUTS, real=REAL)
+def numbers(graph, state, source, inputs, real):
+    return examine(Transformer.__call__, nnx.merge(graph, state), source, inputs, real=real)
+
+
+def numbers_of(model, source=SOURCE, inputs=INPUTS, real=REAL):
+    return numbers(*nnx.split(model), source, inputs, real)
 
 
 def verdicts(model, causal=("decoder",)):
-    return judge(numbers(*nnx.split(model)), causal)
+    return judge(numbers_of(model), causal)
 
 
 def attention():
@@ -140,6 +144,11 @@ def test_influence_of_a_loss_is_the_weights_times_their_gradient():
     gradient = jax.grad(from_weights)(weights)
     expected = jnp.abs((weights * gradient).sum((-1, -2))).mean(0)
     chex.assert_trees_all_close(got, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_query_that_sees_one_key_alone_is_no_fault():
+    one = numbers_of(healthy(), SOURCE[:, :3], INPUTS[:, :1], {"encoder": SOURCE[:, :3] != 0})
+    assert not [v for v in judge(one, ["decoder"]) if v.layer == LAYER]
 
 
 def test_an_unknown_beginning_is_refused():
