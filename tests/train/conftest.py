@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-collect_ignore = ["tiny.py", "devices.py", "hosts.py", "meshes.py"]  # scripts
+collect_ignore = ["tiny.py", "devices.py", "hosts.py", "killed.py", "meshes.py"]  # scripts
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def parameters(seed=0):
 def logits(params, batch, rngs, rate=0.3):
     hidden = jnp.tanh(params["embedding"][batch["inputs"]])
     if rngs is not None:
-        kept = jax.vmap(lambda rng: jax.random.bernoulli(rng, 1 - rate, (LENGTH, WIDTH)))(rngs)
+        kept = jax.vmap(lambda rng: jax.random.bernoulli(rng, 1 - rate, hidden.shape[1:]))(rngs)
         hidden = hidden * kept / (1 - rate)
     return hidden @ params["out"]["kernel"] + params["out"]["bias"]
 
