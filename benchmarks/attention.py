@@ -10,11 +10,7 @@ of 95 %. Memory is what the compiler planned for temporaries. Writes OUT.json, O
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import io
-import json
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,6 +25,7 @@ from attn_jax import Rule, attend, masks, patterns, scores
 from attn_jax.backends.blockwise import blockwise
 from attn_jax.backends.problem import describe
 from attn_jax.data.files import write_atomically
+from benchmarks import timing
 
 HEADS, DEPTH, WINDOW = 8, 64, 256
 
@@ -144,31 +141,13 @@ def torch_programs(n: int, cases: list[str]) -> Iterator[Program]:
         yield Program(case, n, "forward", "torch flex_attention", flexing)
 
 
-def measure(programs: list[Program], repeats: int) -> dict[Program, list[float]]:
-    """Seconds of each repeat, all programs taking turns; the first turn is not counted."""
-    seconds: dict[Program, list[float]] = {p: [] for p in programs}
-    for turn in range(repeats + 1):
-        for program in programs:
-            start = time.perf_counter()
-            program.run()
-            if turn:
-                seconds[program].append(program.times * (time.perf_counter() - start))
-    return seconds
-
-
-def interval(ratios: np.ndarray, draws: int = 2000) -> tuple[float, float]:
-    """A 95 % bootstrap interval of the median."""
-    rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(ratios, (draws, len(ratios))), axis=1)
-    return tuple(np.quantile(medians, (0.025, 0.975)).tolist())
-
-
-def rows(seconds: dict[Program, list[float]]) -> list[dict[str, Any]]:
+def rows(seconds: dict[Program, np.ndarray]) -> list[dict[str, Any]]:
     """One record a program, with the ratio of its time to blockwise's."""
-    mine = {p[:3]: np.array(t) for p, t in seconds.items() if p.peer == "blockwise"}
+    mine = {p[:3]: taken for p, taken in seconds.items() if p.peer == "blockwise"}
     records = []
-    for program, times in seconds.items():
-        ratios = np.array(times) / mine[program[:3]]
+    for program, taken in seconds.items():
+        times = program.times * taken
+        ratios = times / mine[program[:3]]
         records.append(
             {
                 "case": program.case,
@@ -177,7 +156,7 @@ def rows(seconds: dict[Program, list[float]]) -> list[dict[str, Any]]:
                 "peer": program.peer,
                 "median_s": float(np.median(times)),
                 "ratio_to_blockwise": float(np.median(ratios)),
-                "interval": interval(ratios),
+                "interval": timing.interval(ratios),
                 "temporaries_mib": program.temporaries and program.temporaries / 2**20,
                 "compile_s": program.compile_s,
             }
@@ -185,37 +164,28 @@ def rows(seconds: dict[Program, list[float]]) -> list[dict[str, Any]]:
     return records
 
 
-def machine() -> dict[str, str]:
-    """Hardware and versions."""
-    found = {"device": jax.devices()[0].device_kind, "cores": str(os.cpu_count())}
-    found |= {"python": platform.python_version(), "load": f"{os.getloadavg()[0]:.1f}"}
-    for name in ("jax", "jaxlib", "torch"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
 def table(records: list[dict[str, Any]], about: dict[str, str]) -> str:
     """The records as markdown."""
-    lines = [
-        f"float32, batch 1, {HEADS} heads of {DEPTH}; "
-        + ", ".join(f"{name} {value}" for name, value in about.items()),
-        "",
-        "| case | n | direction | program | median, ms | time ÷ blockwise (95 %) | temporaries, MiB "
-        "| compilation, s |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for r in records:
         low, high = r["interval"]
         memory = "" if r["temporaries_mib"] is None else f"{r['temporaries_mib']:.0f}"
         compilation = f"{r['compile_s']:.1f}" if r["compile_s"] else ""
-        lines.append(
-            f"| {r['case']} | {r['n']} | {r['direction']} | {r['peer']} | {1e3 * r['median_s']:.1f} "
-            f"| {r['ratio_to_blockwise']:.2f} ({low:.2f}–{high:.2f}) | {memory} | {compilation} |"
-        )
-    return "\n".join(lines) + "\n"
+        ratio = f"{r['ratio_to_blockwise']:.2f} ({low:.2f}–{high:.2f})"
+        named = [r["case"], str(r["n"]), r["direction"], r["peer"]]
+        lines.append([*named, f"{1e3 * r['median_s']:.1f}", ratio, memory, compilation])
+    columns = [
+        "case",
+        "n",
+        "direction",
+        "program",
+        "median, ms",
+        "time ÷ blockwise (95 %)",
+        "temporaries, MiB",
+        "compilation, s",
+    ]
+    sizes = f"float32, batch 1, {HEADS} heads of {DEPTH}; {timing.said(about)}"
+    return f"{sizes}\n\n{timing.markdown(columns, lines)}"
 
 
 def draw(records: list[dict[str, Any]], path: Path) -> None:
@@ -251,18 +221,15 @@ def main() -> None:
     for n in map(int, options.lengths.split(",")):
         cases = options.cases.split(",")
         programs = [*jax_programs(n, cases), *torch_programs(n, cases)]
-        records += rows(measure(programs, options.repeats))
+        records += rows(timing.measure(programs, options.repeats))
         write(options.out, records)
 
 
 def write(out: Path, records: list[dict[str, Any]]) -> None:
     """The table, the records and the plot of what has been measured so far."""
-    about = machine()
-    report = json.dumps({"machine": about, "records": records}, indent=1)
-    write_atomically(out.with_suffix(".json"), report + "\n")
-    write_atomically(out.with_suffix(".md"), table(records, about))
+    about = timing.machine("torch")
+    timing.write(out, about, records, table(records, about))
     draw(records, out.with_suffix(".png"))
-    print(table(records, about))
 
 
 if __name__ == "__main__":
