@@ -6,7 +6,7 @@ state = State.create(params, optimizer, jax.random.key(0))
 state, report = fit(state, step, batches, plan=Plan(steps=1600), run=Run(workdir))
 """
 
-from attn_jax.train.checkpoints import Checkpoints, Unreadable
+from attn_jax.train.checkpoints import Checkpoints, NotSaved, Unreadable
 from attn_jax.train.compilation import enable_compilation_cache
 from attn_jax.train.identity import Difference, Mismatch, compare, differences
 from attn_jax.train.lock import WorkdirBusy, hold
@@ -34,6 +34,7 @@ __all__ = [
     "Loss",
     "Mismatch",
     "NonFinite",
+    "NotSaved",
     "Optimizer",
     "Plan",
     "Report",

@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
-import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN
 from attn_jax.train.checksum import checksum, structure
 from attn_jax.train.distributed import first_alone
 from attn_jax.train.identity import compare
+from attn_jax.train.quiet import quiet_orbax
 from attn_jax.train.retention import Retention
 from attn_jax.train.state import State
 
@@ -28,6 +30,10 @@ class Unreadable(RuntimeError):
     """A checkpoint, or every one there is, cannot be read or is not what was written."""
 
 
+class NotSaved(OSError):
+    """A checkpoint could not be written; those before it are what they were."""
+
+
 class Checkpoints:
     """The checkpoints of a run; enter it, so that leaving waits for what is being written.
 
@@ -35,7 +41,7 @@ class Checkpoints:
       directory: made, to write to, if it is not there.
       retention: which ones are kept; None, the default, to only read, which disturbs no run that
         is writing at the same time.
-      report: told of checkpoints that cannot be read; a log by default.
+      report: told, in a line each, of checkpoints that are passed over; stderr by default.
     """
 
     def __init__(
@@ -47,12 +53,13 @@ class Checkpoints:
     ):
         self.directory = Path(directory).absolute()
         self.retention = retention
-        self._report = report or logging.getLogger(__name__).warning
+        self._report = report or functools.partial(print, file=sys.stderr, flush=True)
         self._scores: dict[int, float] = {}
         self._whole: int | None = None  # the last step that this object wrote or read
+        self._writing: int | None = None
         self._broken: list[int] = []
         self._open = contextlib.ExitStack()
-        self._open.enter_context(_quiet_orbax())
+        self._open.enter_context(quiet_orbax())
         if retention is None:
             options = ocp.CheckpointManagerOptions(read_only=True)
         else:
@@ -62,7 +69,7 @@ class Checkpoints:
                 cleanup_tmp_directories=True,
             )
         self._manager = ocp.CheckpointManager(self.directory, options=options)
-        self._open.callback(self._manager.close)
+        self._open.callback(self._close_manager)
         self._open.callback(self.wait)
 
     def __enter__(self) -> "Checkpoints":
@@ -76,8 +83,14 @@ class Checkpoints:
         self._open.close()
 
     def wait(self) -> None:
-        """Waits until everything is written."""
-        self._manager.wait_until_finished()
+        """Waits until everything is written.
+
+        Raises:
+          NotSaved: the disk is full, or cannot be written to for another reason.
+        """
+        with self._naming_failures():
+            self._manager.wait_until_finished()
+        self._writing = None
 
     def steps(self) -> list[int]:
         """The steps there are checkpoints of, in order."""
@@ -98,6 +111,7 @@ class Checkpoints:
 
         Raises:
           ValueError: these were opened to be read.
+          NotSaved: it, or the one begun before, could not be written.
         """
         if self.retention is None:
             raise ValueError(f"expected a retention to write checkpoints by, in {self.directory}")
@@ -116,13 +130,15 @@ class Checkpoints:
             "structure": structure(state),
             "checksum": checksum(state),
         }
-        self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(_sealed(content))
-            ),
-            force=True,
-        )
+        self._writing = step
+        with self._naming_failures():
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(_sealed(content))
+                ),
+                force=True,
+            )
         self._whole = step
 
     def restore(
@@ -160,19 +176,22 @@ class Checkpoints:
           Mismatch: as of `restore`.
           Unreadable: there are checkpoints, and every one is broken.
         """
-        for step in (steps := self.steps())[::-1]:
+        failures: list[str] = []
+        for step in self.steps()[::-1]:
             try:
                 restored = self.restore(step, like, check=check)
             except Unreadable as error:
-                self._report(f"{error}; trying the one before")
+                failures.append(str(error))
                 self._broken.append(step)
                 continue
+            for failure in failures:
+                self._report(f"{failure}; going on from checkpoint {step}")
             self._whole = step
             return restored
-        if steps:
+        if failures:
             raise Unreadable(
-                f"expected a whole checkpoint among {steps} in {self.directory}, but every one is "
-                "broken; move them away to begin anew"
+                f"every checkpoint in {self.directory} is broken: {'; '.join(failures)}; move them "
+                "away to begin anew"
             )
         return None
 
@@ -193,6 +212,23 @@ class Checkpoints:
                 return kept.best_of(scores)
         return []
 
+    def _close_manager(self) -> None:
+        with self._naming_failures():
+            self._manager.close()
+
+    @contextlib.contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        """What goes wrong below surfaces as any kind of exception, here or at the next call."""
+        try:
+            yield
+        except Exception as error:
+            step, self._whole, self._writing = self._writing, None, None
+            self._manager.reload()  # it has forgotten those that this one would have replaced
+            raise NotSaved(
+                f"checkpoint {step} could not be written to {self.directory} ({_reason(error)}); "
+                "those before it are as they were; make room, and run again to go on from there"
+            ) from error
+
     def _envelope(self, step: int) -> dict[str, Any]:
         envelope = self._read(step, record=ocp.args.JsonRestore()).record
         content = envelope.get("content")
@@ -204,8 +240,7 @@ class Checkpoints:
         try:
             return self._manager.restore(step, args=ocp.args.Composite(**items))
         except Exception as error:  # a broken file surfaces as any kind of exception
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            raise Unreadable(f"checkpoint {step} cannot be read ({reason})") from error
+            raise Unreadable(f"checkpoint {step} cannot be read ({_reason(error)})") from error
 
     def _set_aside(self, step: int) -> None:
         first_alone(lambda: self._move_aside(step))
@@ -221,6 +256,10 @@ class Checkpoints:
         aside.parent.mkdir(exist_ok=True)
         broken.rename(aside)
         self._report(f"checkpoint {step} was moved to {aside}")
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def _sealed(content: Any) -> dict[str, Any]:
@@ -241,19 +280,3 @@ class _Best:
         here = {c.step: self.scores[c.step] for c in checkpoints if c.step in self.scores}
         best = self.retention.best_of(here)
         return [c.step in best for c in checkpoints]
-
-
-@contextlib.contextmanager
-def _quiet_orbax() -> Iterator[None]:
-    """Keeps Orbax's log out of the user's terminal: what matters in it is raised as well."""
-
-    def keep(record: logging.LogRecord) -> bool:
-        orbax = f"{os.sep}orbax{os.sep}" in record.pathname
-        return not orbax
-
-    logger = logging.getLogger("absl")
-    logger.addFilter(keep)
-    try:
-        yield
-    finally:
-        logger.removeFilter(keep)

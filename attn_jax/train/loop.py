@@ -68,6 +68,7 @@ def fit(
       WorkdirBusy: another run is at it.
       Mismatch: the workdir's run was begun with another config, data, tokenizer or model.
       Unreadable: there are checkpoints, and every one is broken.
+      NotSaved: a checkpoint could not be written; those before it are whole.
       NonFinite: more losses or gradients in a row were not finite than the step may skip.
       Interrupted: a signal came.
     """
@@ -173,6 +174,9 @@ class _Loop:
             raise ValueError(
                 f"the batches ended after step {self.number} of {self.plan.steps}; let them repeat"
             ) from None
+        except Exception as error:
+            error.add_note(f"while the batch of step {self.number + 1} was drawn")
+            raise
         with self.pace.step(batch):
             self.state, metrics = self.step(self.state, batch)
         self.number += 1

@@ -1,9 +1,10 @@
 """What a run measures: metrics.jsonl, timing.jsonl and TensorBoard event files."""
 
+import contextlib
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,9 @@ class Records:
 
     def close(self) -> None:
         """Writes out what is buffered."""
-        self._metrics.close()
-        self._timing.close()
+        for file in (self._metrics, self._timing):
+            with _naming(file):
+                file.close()
         if "_events" in self.__dict__:
             self._events.close()
 
@@ -116,8 +118,18 @@ class Records:
 
     @staticmethod
     def _append(file: Any, line: Mapping[str, Any]) -> None:
-        file.write(_json(line))
-        file.flush()
+        with _naming(file):
+            file.write(_json(line))
+            file.flush()
+
+
+@contextlib.contextmanager
+def _naming(file: Any) -> Iterator[None]:
+    """A full disk is an error that does not say where."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file.name) from error
 
 
 class NoRecords:

@@ -1,5 +1,8 @@
+import contextlib
 import dataclasses
 import logging
+import re
+import resource
 import shutil
 
 import chex
@@ -9,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from attn_jax.train.checkpoints import Checkpoints, Retention, Unreadable
+from attn_jax.train.checkpoints import Checkpoints, NotSaved, Retention, Unreadable
 from attn_jax.train.identity import Mismatch
 from attn_jax.train.state import State
 
@@ -131,21 +134,69 @@ def test_a_broken_newest_checkpoint_is_reported_and_the_one_before_used(copied, 
         state, record = checkpoints.newest(state_at(0))
         equal(state, state_at(20))
         assert record == {"position": 20}
-        assert "checkpoint 30" in said[0]
+        assert len(said) == 1
+        assert re.fullmatch(r"checkpoint 30 .*; going on from checkpoint 20", said[0])
         checkpoints.save(state_at(25), {})
         checkpoints.wait()
         assert checkpoints.steps() == [20, 25]
     assert (copied.parent / "checkpoints.broken" / "30").exists()
 
 
-def test_if_every_checkpoint_is_broken_nothing_is_begun_anew(copied):
+def test_if_every_checkpoint_is_broken_nothing_is_begun_anew_and_one_error_names_them(
+    copied, capfd, caplog
+):
     for record in copied.glob("*/record/metadata"):
         record.unlink()
     with (
-        Checkpoints(copied, report=lambda text: None) as checkpoints,
-        pytest.raises(Unreadable, match="every one is broken"),
+        Checkpoints(copied) as checkpoints,
+        pytest.raises(Unreadable, match=r"is broken: checkpoint 30 .*20 .*10 .* to begin anew"),
     ):
         checkpoints.newest(state_at(0))
+    assert (*capfd.readouterr(), caplog.text) == ("", "", "")
+
+
+def test_what_is_passed_over_is_one_plain_line_on_stderr(copied, capfd, caplog):
+    (copied / "30" / "record" / "metadata").unlink()
+    with Checkpoints(copied) as checkpoints:
+        checkpoints.newest(state_at(0))
+    out, err = capfd.readouterr()
+    assert (out, caplog.text) == ("", "")
+    assert err.startswith("checkpoint 30 cannot be read (")
+    assert err.endswith("; going on from checkpoint 20\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("file", "room"), [("record", 1500), ("arrays", 20_000)])
+def test_a_full_disk_is_an_error_that_says_so_and_leaves_what_was_there(tmp_path, file, room):
+    def state(step):
+        return state_at(step, width=3 if file == "record" else 400)
+
+    with Checkpoints(tmp_path, Retention(latest=2)) as checkpoints:
+        for step in (10, 20):
+            checkpoints.save(state(step), {})
+            checkpoints.wait()
+        with no_file_larger_than(room):
+            checkpoints.save(state(30), {})
+            with pytest.raises(NotSaved, match=r"checkpoint 30 .* room"):
+                checkpoints.wait()
+        assert checkpoints.steps() == [10, 20]
+        checkpoints.save(state(30), {})  # there is room again
+        checkpoints.wait()
+        assert checkpoints.steps() == [20, 30]
+    with Checkpoints(tmp_path) as checkpoints:
+        for step in (20, 30):
+            equal(checkpoints.restore(step, state(0))[0], state(step))
+
+
+@contextlib.contextmanager
+def no_file_larger_than(size):
+    """As good as a full disk to who writes: the rest of a file is refused."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
 
 
 def test_another_model_is_refused_with_the_difference(three):

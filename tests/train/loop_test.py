@@ -1,10 +1,7 @@
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import chex
 import jax
@@ -259,6 +256,15 @@ def test_batches_that_end_are_an_error_that_says_so(train, tmp_path):
         train(tmp_path, at_batch={3: end})
 
 
+def test_what_goes_wrong_in_the_data_says_at_which_step(train, tmp_path):
+    def odd():
+        raise ValueError("source 17 holds id 99")
+
+    with pytest.raises(ValueError, match="source 17") as odd_example:
+        train(tmp_path, at_batch={3: odd})
+    assert odd_example.value.__notes__ == ["while the batch of step 4 was drawn"]
+
+
 def test_what_does_not_fit_is_refused(train, tiny, tmp_path):
     with pytest.raises(ValueError, match=r"'bleu', by which the plan judges, got \['loss'\]"):
         train(tmp_path, plan=bleu_plan(1), evaluate=lambda state: {"loss": 1.0})
@@ -274,32 +280,3 @@ def test_nothing_but_our_own_lines_reaches_the_terminal(train, tmp_path, capfd):
     assert out == ""
     assert all(line.startswith(("step ", "validation at step ")) for line in err.splitlines()), err
     assert "left" in err
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_as_if_it_never_was(tmp_path):  # T6
-    tiny = Path(__file__).with_name("tiny.py")
-    environment = os.environ | {"PYTHONPATH": str(tiny.parents[2])}
-
-    def command(workdir, pause=0.0):
-        return [sys.executable, str(tiny), str(workdir), "--steps=16", f"--pause={pause}"]
-
-    subprocess.run(command(tmp_path / "whole"), env=environment, check=True, capture_output=True)
-    random = np.random.default_rng(0)
-    for batch in (2, 7, 11):
-        with subprocess.Popen(
-            command(tmp_path / "killed", 0.03), env=environment, stdout=subprocess.PIPE, text=True
-        ) as process:
-            for line in process.stdout:
-                if int(line) >= batch:
-                    time.sleep(0.03 * random.random())  # a save may be under way
-                    process.kill()
-                    break
-    result = subprocess.run(
-        command(tmp_path / "killed"), env=environment, check=True, capture_output=True, text=True
-    )
-    assert "resumed at step" in result.stderr
-    whole, killed = (np.load(tmp_path / name / "final.npz") for name in ("whole", "killed"))
-    for name in whole.files:
-        np.testing.assert_array_equal(whole[name], killed[name])
-    assert metrics_of(tmp_path / "whole") == metrics_of(tmp_path / "killed")

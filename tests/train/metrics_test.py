@@ -1,6 +1,8 @@
 import json
 import math
 
+import pytest
+
 from attn_jax.train.metrics import Meter, Records
 
 
@@ -85,3 +87,13 @@ def test_a_number_that_json_does_not_have_is_null(tmp_path):
     records.write(5, "validation", {"loss": math.inf})
     records.close()
     assert lines(tmp_path / "metrics.jsonl") == [{"step": 5, "split": "validation", "loss": None}]
+
+
+def test_a_full_disk_is_an_error_with_the_name_of_the_file(tmp_path):
+    records = Records(tmp_path)
+    records.close()
+    records._metrics = open("/dev/full", "w")  # noqa: SIM115
+    with pytest.raises(OSError, match=r"No space .*'/dev/full'"):
+        records.write(1, "train", {"loss": 1.0})
+    with pytest.raises(OSError, match=r"No space .*'/dev/full'"):
+        records.close()

@@ -130,6 +130,4 @@ def test_other_numbers_of_devices_go_on_with_the_same_data(live, whole, tmp_path
     assert rest == order[rest[0][0] - 1 :]
     one, other = lines(undisturbed), lines(tmp_path)
     assert [(x["step"], x["split"]) for x in one] == [(x["step"], x["split"]) for x in other]
-    np.testing.assert_allclose(
-        [x["loss"] for x in other], [x["loss"] for x in one], rtol=1e-5
-    )
+    np.testing.assert_allclose([x["loss"] for x in other], [x["loss"] for x in one], rtol=1e-5)

@@ -1,22 +1,4 @@
-"""A language model small enough to train in a test; as a script, a run that can be killed.
-
-python tiny.py WORKDIR [--steps N] [--devices N] [--pause SECONDS]
-"""
-
-import argparse
-import os
-import sys
-import time
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workdir")
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--devices", type=int, default=1)
-    parser.add_argument("--pause", type=float, default=0.0)
-    asked = parser.parse_args()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={asked.devices}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+"""A language model small enough to train in a test."""
 
 import jax
 import jax.numpy as jnp
@@ -93,31 +75,3 @@ def optimizer(peak=PEAK):
 
 def state(*, ema=False, seed=0):
     return train.State.create(parameters(), optimizer(), jax.random.key(seed), ema=ema)
-
-
-if __name__ == "__main__":
-    source = batches(rows=3)
-    draw = source._draw
-
-    def slowly(number):
-        time.sleep(asked.pause)
-        if asked.pause:
-            print(number, flush=True)
-        return draw(number)
-
-    source._draw = slowly
-    step = train.make_step(spoilt_loss, optimizer())
-    evaluate = train.make_evaluate(loss)
-    final, report = train.fit(
-        state(),
-        step,
-        source,
-        plan=train.Plan(asked.steps, log_every=3, evaluate_every=4, save_every=1),
-        run=train.Run(asked.workdir, identity={"data": "tiny"}),
-        evaluate=lambda state: evaluate(state.params, [batch_of(range(8))]),
-    )
-    np.savez(
-        os.path.join(asked.workdir, "final.npz"),
-        *(np.asarray(leaf) for leaf in jax.tree.leaves((final.params, final.opt_state))),
-    )
-    print(report.status, file=sys.stderr)
