@@ -14,6 +14,7 @@ from attn_jax.train.loop import NonFinite, fit
 from attn_jax.train.losses import Sums, cross_entropy
 from attn_jax.train.mesh import data_mesh, device_mesh
 from attn_jax.train.optimizers import Optimizer, adafactor, adamw, decays, lion
+from attn_jax.train.precision import Precision
 from attn_jax.train.report import Report
 from attn_jax.train.retention import Retention
 from attn_jax.train.schedules import constant, cosine, inverse_square_root, linear
@@ -37,6 +38,7 @@ __all__ = [
     "NotSaved",
     "Optimizer",
     "Plan",
+    "Precision",
     "Report",
     "Retention",
     "Run",

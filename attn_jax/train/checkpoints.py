@@ -26,6 +26,9 @@ Record = dict[str, Any]
 """What JSON can hold and a run needs to go on: data position, counters, config, fingerprints."""
 
 
+_RARE = frozenset({"scale"})
+
+
 class Unreadable(RuntimeError):
     """A checkpoint, or every one there is, cannot be read or is not what was written."""
 
@@ -135,7 +138,8 @@ class Checkpoints:
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(_sealed(content))
+                    state=ocp.args.StandardSave(_by_name(state)),
+                    record=ocp.args.JsonSave(_sealed(content)),
                 ),
                 force=True,
             )
@@ -160,9 +164,9 @@ class Checkpoints:
             check(envelope["record"])
         compare(envelope["structure"], structure(like), what="model or optimizer")
         abstract = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), _by_name(like)
         )
-        state = self._read(step, state=ocp.args.StandardRestore(abstract)).state
+        state = State(**self._read(step, state=ocp.args.StandardRestore(abstract)).state)
         if checksum(state) != envelope["checksum"]:
             raise Unreadable(f"checkpoint {step} is broken: its arrays are not what was written")
         return state, envelope["record"]
@@ -256,6 +260,13 @@ class Checkpoints:
         aside.parent.mkdir(exist_ok=True)
         broken.rename(aside)
         self._report(f"checkpoint {step} was moved to {aside}")
+
+
+def _by_name(state: State) -> dict[str, Any]:
+    """A state's parts; what most runs do without is not there where it is None."""
+    fields = (field.name for field in dataclasses.fields(state))
+    named = {name: getattr(state, name) for name in fields}
+    return {name: part for name, part in named.items() if name not in _RARE or part is not None}
 
 
 def _reason(error: Exception) -> str:

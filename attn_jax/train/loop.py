@@ -187,10 +187,16 @@ class _Loop:
         fetched = jax.device_get([metrics for _, _, metrics in self.pending])
         self.pace.pause()
         for taken, ((number, index, _), metrics) in enumerate(zip(self.pending, fetched)):
-            self.failures = 0 if metrics["applied"] else self.failures + 1
+            if overflow := metrics.get("overflow", False):
+                self.shown.say(
+                    f"step {number} skipped: its gradient overflows float16 with a loss scale of"
+                    f" {metrics['loss_scale']:g}, which is halved"
+                )
+            else:
+                self.failures = 0 if metrics["applied"] else self.failures + 1
             if self.failures > self.step.skip:
                 self._stop_at(number, index, taken)
-            if self.failures:
+            if self.failures and not overflow:
                 self.shown.say(f"step {number} skipped: its loss or gradient is not finite")
             self.meter.add(metrics)
             self.pace.count(metrics)

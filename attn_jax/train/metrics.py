@@ -11,6 +11,8 @@ from typing import Any
 from attn_jax.data.files import write_atomically
 from attn_jax.train.step import means
 
+_LAST = frozenset({"learning_rate", "loss_scale"})  # of several steps' numbers the last is told
+
 
 class Meter:
     """Sums of several steps, to be logged as one line.
@@ -39,11 +41,11 @@ class Meter:
         self._count("gradient_norm", float(metrics["gradient_norm"]))
         for name, value in metrics["sums"].items():
             self._count(f"sums.{name}", int(value) if name == "count" else float(value))
-        if "learning_rate" in metrics:
-            self.contents["learning_rate"] = float(metrics["learning_rate"])
+        for name in _LAST & metrics.keys():
+            self.contents[name] = float(metrics[name])
 
     def take(self) -> dict[str, float]:
-        """The line: means over tokens, mean gradient norm, last learning rate; then starts anew."""
+        """The line: means over tokens, mean gradient norm, last rate and scale; then starts anew."""
         contents, self.contents = self.contents, {}
         line: dict[str, float] = {}
         if steps := contents.get("steps"):
@@ -51,8 +53,7 @@ class Meter:
             sums = {k.removeprefix(prefix): x for k, x in contents.items() if k.startswith(prefix)}
             line |= means(sums)
             line["gradient_norm"] = contents["gradient_norm"] / steps
-            if "learning_rate" in contents:
-                line["learning_rate"] = contents["learning_rate"]
+            line |= {name: contents[name] for name in sorted(_LAST & contents.keys())}
             line["tokens"] = sums["count"]
         if "skipped" in contents:
             line["skipped"] = contents["skipped"]

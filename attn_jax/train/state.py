@@ -9,6 +9,7 @@ import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from attn_jax.train.optimizers import Optimizer
+from attn_jax.train.precision import LossScale, Precision
 
 
 @jax.tree_util.register_dataclass
@@ -24,6 +25,7 @@ class State:
         int32. Such a step changes nothing but the counters.
       rng: the root key, typed; it never changes, and keys are folded from it.
       ema: exponential moving average of the parameters, or None.
+      scale: of the loss, where it is computed in float16, or None.
     """
 
     params: PyTree
@@ -32,6 +34,7 @@ class State:
     failures: Int[Array, ""]
     rng: Key[Array, ""]
     ema: PyTree | None = None
+    scale: LossScale | None = None
 
     @classmethod
     def create(
@@ -41,6 +44,7 @@ class State:
         rng: Key[Array, ""],
         *,
         ema: bool = False,
+        precision: Precision = Precision(),  # noqa: B008
     ) -> "State":
         """The state before the first step.
 
@@ -49,6 +53,7 @@ class State:
           optimizer: what will update them.
           rng: typed root key of dropout and other draws.
           ema: whether to keep an average of the parameters.
+          precision: what the step computes in.
 
         Raises:
           TypeError: the key is not a typed one.
@@ -66,6 +71,7 @@ class State:
             failures=jnp.zeros((), jnp.int32),
             rng=rng,
             ema=jax.tree.map(jnp.copy, params) if ema else None,
+            scale=precision.initial_scale(),
         )
 
     @property

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from attn_jax.train.losses import Sums
 from attn_jax.train.optimizers import Optimizer
+from attn_jax.train.precision import LossScale, Precision
 from attn_jax.train.sharding import Batch, Layout
 from attn_jax.train.state import State
 
@@ -21,7 +22,8 @@ nothing is to be drawn."""
 
 Metrics = dict[str, Any]
 """`sums` of the loss, `gradient_norm`, `learning_rate` where the optimiser tells it, and `applied`:
-whether the step changed the parameters."""
+whether the step changed the parameters. With a scaled loss `loss_scale`, and `overflow`: whether
+that is why it did not."""
 
 
 def example_keys(rng: Key[Array, ""], step: Int[Array, ""], index: Int[Array, "b"]) -> Array:
@@ -85,6 +87,7 @@ def make_step(
     accumulate: int = 1,
     ema_decay: float = 0.999,
     skip: int = 0,
+    precision: Precision = Precision(),  # noqa: B008
 ) -> Step:
     r"""A training step: gradients of Σ loss / Σ count over devices and micro-batches, one update.
 
@@ -101,6 +104,7 @@ def make_step(
         :math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n) \theta` with
         :math:`d_n = \min(d, (1 + n) / (10 + n))`.
       skip: how many steps in a row may be not finite.
+      precision: what the loss is computed in; let the state be created with the same.
 
     Returns:
       A function of (state, batch) to (state, metrics).
@@ -115,17 +119,21 @@ def make_step(
         )
     layout = Layout.of(layout)
 
-    def gradient(params: PyTree, batch: Mapping[str, Array], rngs: Array) -> tuple[PyTree, Sums]:
+    def gradient(
+        params: PyTree, scale: LossScale | None, batch: Mapping[str, Array], rngs: Array
+    ) -> tuple[PyTree, Sums]:
         def total(params: PyTree) -> tuple[Array, Sums]:
-            sums = loss(layout.gathered(params), batch, rngs)
-            return sums["loss"], sums
+            sums = loss(layout.gathered(precision.cast(params)), batch, rngs)
+            return sums["loss"] if scale is None else sums["loss"] * scale.value, sums
 
         gradients, sums = jax.grad(total, has_aux=True)(params)
         return layout.stored(gradients), sums
 
-    def accumulated(params: PyTree, batch: Mapping[str, Array], rngs: Array):
+    def accumulated(
+        params: PyTree, scale: LossScale | None, batch: Mapping[str, Array], rngs: Array
+    ) -> tuple[PyTree, Sums]:
         if accumulate == 1:
-            return gradient(params, batch, rngs)
+            return gradient(params, scale, batch, rngs)
 
         def cut(array: Array) -> Array:
             # Strided, so that each device's rows stay on it.
@@ -137,19 +145,29 @@ def make_step(
         first, rest = (jax.tree.map(lambda x, at=at: x[at], parts) for at in (0, slice(1, None)))
 
         def add(total: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, gradient(params, *part)), None
+            return jax.tree.map(jnp.add, total, gradient(params, scale, *part)), None
 
-        return jax.lax.scan(add, gradient(params, *first), rest)[0]
+        return jax.lax.scan(add, gradient(params, scale, *first), rest)[0]
 
     def update(state: State, batch: Mapping[str, Array]) -> tuple[State, Metrics]:
         rngs = example_keys(state.rng, state.step, batch["index"])
-        gradients, sums = accumulated(state.params, batch, rngs)
-        count = jnp.maximum(sums["count"], 1)
-        gradients = jax.tree.map(lambda g: (g / count.astype(float)).astype(g.dtype), gradients)
+        scale = state.scale
+        gradients, sums = accumulated(state.params, scale, batch, rngs)
+        divisor = jnp.maximum(sums["count"], 1).astype(float)
+        if scale is not None:
+            divisor = divisor * scale.value
+        gradients = jax.tree.map(lambda g: (g / divisor).astype(g.dtype), gradients)
         norm = optax.tree.norm(gradients)
         finite = jnp.isfinite(sums["loss"]) & jnp.isfinite(norm)
         applied = finite & (state.failures <= skip)
         failures = jnp.where(applied, 0, jnp.minimum(state.failures + 1, skip + 1))
+        metrics = {"sums": sums, "gradient_norm": norm, "applied": applied}
+        if scale is not None:
+            overflow = jnp.isfinite(sums["loss"]) & ~finite & (state.failures <= skip)
+            overflow &= scale.value > 1
+            failures = jnp.where(overflow, state.failures, failures)
+            metrics |= {"overflow": overflow, "loss_scale": scale.value}
+            scale = precision.next_scale(scale, applied, overflow)
 
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -162,7 +180,6 @@ def make_step(
         def keep(new: PyTree, old: PyTree) -> PyTree:
             return jax.tree.map(lambda n, o: jnp.where(applied, n, o), new, old)
 
-        metrics = {"sums": sums, "gradient_norm": norm, "applied": applied}
         if isinstance(optimizer, Optimizer):
             metrics["learning_rate"] = optimizer.learning_rate(state.opt_state)
         after = State(
@@ -172,6 +189,7 @@ def make_step(
             failures=failures,
             rng=state.rng,
             ema=keep(ema, state.ema),
+            scale=scale,
         )
         return layout.stored(after), jax.lax.with_sharding_constraint(metrics, layout.whole)
 
@@ -179,13 +197,16 @@ def make_step(
 
 
 def make_evaluate(
-    loss: Loss, layout: Layout | Mesh | None = None
+    loss: Loss,
+    layout: Layout | Mesh | None = None,
+    precision: Precision = Precision(),  # noqa: B008
 ) -> Callable[[PyTree, Iterable[Batch]], dict[str, float]]:
     """A function of (params, batches) to means over all real tokens, nothing drawn.
 
     Args:
       loss: see `Loss`; it is called with `rngs=None`.
       layout: as for `make_step`.
+      precision: as for `make_step`.
 
     Returns:
       A function whose result is that of `means` of the sums over all batches; on several hosts each
@@ -193,7 +214,8 @@ def make_evaluate(
     """
     layout = Layout.of(layout)
     sums_of = jax.jit(
-        lambda params, batch: loss(layout.gathered(params), batch, None), out_shardings=layout.whole
+        lambda params, batch: loss(layout.gathered(precision.cast(params)), batch, None),
+        out_shardings=layout.whole,
     )
 
     def evaluate(params: PyTree, batches: Iterable[Batch]) -> dict[str, float]:
