@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -59,41 +60,20 @@ class Tokenizer:
         Raises:
           ValueError: there is no text, or `size` has no room for the bytes and the characters.
         """
-        sentences = [" " + text for text in texts if text.strip()]
-        if not sentences:
-            raise ValueError("expected text to learn a vocabulary from: every line is blank")
+        sentences = _sentences(texts)
         if size <= UNK + 256:
             raise ValueError(
                 f"cannot learn a vocabulary of {size} entries: 4 specials and 256 bytes need an entry"
                 " each, and so does every frequent character"
             )
-        model = io.BytesIO()
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(sentences),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=size,
-                hard_vocab_limit=False,
-                byte_fallback=True,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                add_dummy_prefix=False,  # `encode` writes the space itself, see there.
-                max_sentence_length=1 << 20,
-                pad_id=PAD,
-                bos_id=BOS,
-                eos_id=EOS,
-                unk_id=UNK,
-                num_threads=4,  # The result depends on it.
-                minloglevel=2,
-            )
+            tokenizer = cls(_learned(sentences, model_type="bpe", vocab_size=size))
         except RuntimeError as error:
             raise ValueError(
                 f"cannot learn a vocabulary of {size} entries from {len(sentences)} lines; 4"
                 " specials, 256 bytes and every frequent character need an entry each, so choose a"
                 f" larger size (sentencepiece says: {str(error).split('] ')[-1].strip()})"
             ) from error
-        tokenizer = cls(model.getvalue())
         if len(tokenizer) < size:
             warnings.warn(
                 f"asked for a vocabulary of {size} entries; {len(sentences)} lines are enough for"
@@ -101,6 +81,24 @@ class Tokenizer:
                 stacklevel=2,
             )
         return tokenizer
+
+    @classmethod
+    def characters(cls, texts: Iterable[str]) -> "Tokenizer":
+        """A vocabulary of single characters; those that are not in the texts are spelt in bytes.
+
+        Args:
+          texts: what the characters are from; each gets an entry, after the specials and the bytes.
+
+        Raises:
+          ValueError: there is no text.
+
+        >>> tokenizer = Tokenizer.characters(["low lower"])
+        >>> tokenizer.pieces(tokenizer.encode("owl é"))
+        ['▁', 'o', 'w', 'l', '▁', '<0xC3>', '<0xA9>']
+        """
+        sentences = _sentences(texts)
+        size = UNK + 257 + len(set().union(*sentences))  # an upper bound: a line end has no entry
+        return cls(_learned(sentences, model_type="char", vocab_size=size, character_coverage=1.0))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -192,3 +190,32 @@ class Tokenizer:
         if not 0 <= token < len(self):
             raise ValueError(f"expected ids from 0 to {len(self) - 1}, got {token}")
         return token
+
+
+def _sentences(texts: Iterable[str]) -> list[str]:
+    sentences = [" " + text for text in texts if text.strip()]
+    if not sentences:
+        raise ValueError("expected text to learn a vocabulary from: every line is blank")
+    return sentences
+
+
+def _learned(sentences: Sequence[str], **options: Any) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,  # `encode` writes the space itself, see there.
+        max_sentence_length=1 << 20,
+        pad_id=PAD,
+        bos_id=BOS,
+        eos_id=EOS,
+        unk_id=UNK,
+        num_threads=4,  # The result depends on it.
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()

@@ -1,6 +1,7 @@
 """Decoding: caches, search and scores."""
 
 from attn_jax.decode.generate import generate as generate
+from attn_jax.decode.sampling import pick as pick
 from attn_jax.decode.score import Scores as Scores
 from attn_jax.decode.score import score as score
 from attn_jax.decode.search import Beam as Beam

@@ -81,7 +81,7 @@ def greedy(
     """
 
     def choose(logits: Array, t: Array) -> Array:
-        return lax.top_k(logits, 1)[1][..., 0]
+        return pick(logits, t, None, specials=specials)
 
     return _one_by_one(choose, step, cache, limits, 1, length, specials, first)
 
@@ -117,11 +117,38 @@ def sample(
     """
 
     def draw(logits: Array, t: Array) -> Array:
-        return jax.vmap(lambda rng, row: _draw(jax.random.fold_in(rng, t), row, options))(
-            rngs, logits
-        )
+        return pick(logits, t, options, rngs, specials=specials)
 
     return _one_by_one(draw, step, cache, limits, size, length, specials, first)
+
+
+def pick(
+    logits: Array,
+    t: Array,
+    options: Sample | None,
+    rngs: Array | None = None,
+    *,
+    specials: Specials = SPECIALS,
+) -> Array:
+    """The token that follows each hypothesis: what searches take at each step.
+
+    Args:
+      logits: `b k v`.
+      t: how many tokens were picked before; draws depend on it.
+      options: how to draw; None takes the most probable.
+      rngs: `b` typed keys, to draw with.
+      specials: the ids that are not words, of which padding and start are never picked.
+
+    Returns:
+      `b k` int32.
+
+    >>> pick(jnp.array([[[9.0, 8.0, 1.0, 3.0, 2.0]]]), 0, None)
+    Array([[3]], dtype=int32)
+    """
+    logits = without(logits, *specials.never)
+    if options is None:
+        return lax.top_k(logits, 1)[1][..., 0]
+    return jax.vmap(lambda rng, row: _draw(jax.random.fold_in(rng, t), row, options))(rngs, logits)
 
 
 def _one_by_one(
@@ -144,7 +171,7 @@ def _one_by_one(
     def body(carry: tuple) -> tuple:
         t, done, tokens, last, total, cache = carry
         logits, cache = checked_step(step(last, cache), last)
-        picked = choose(without(logits, *specials.never), t)
+        picked = choose(logits, t)
         picked = jnp.where(t + 1 >= limits[:, None], specials.eos, picked)
         gained = jnp.take_along_axis(logits, picked[..., None], axis=-1)[..., 0]
         total = total + jnp.where(done, 0.0, gained - jax.nn.logsumexp(logits, axis=-1))

@@ -14,7 +14,8 @@ from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import causal, everything
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
-from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
+from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, add_sinusoids
+from attn_jax.modules.positional import Kind, biased, checked
 
 Array = jax.Array
 
@@ -41,6 +42,8 @@ class GPTConfig:
       layers: how many blocks.
       blocks: what the blocks are made of.
       tied: whether the embedding's table gives the logits too.
+      kind: of positions, as of :class:`attn_jax.models.TransformerConfig`; all but "learned" do
+        without a table, and can read sequences of any length.
     """
 
     vocabulary: int = 50_257
@@ -48,6 +51,7 @@ class GPTConfig:
     layers: int = 12
     blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
     tied: bool = True
+    kind: Kind = "learned"
 
 
 class CausalStack(nnx.Module):
@@ -63,12 +67,21 @@ class CausalStack(nnx.Module):
         rule: Rule = Rule(),  # noqa: B008
         rngs: nnx.Rngs,
     ) -> None:
-        blocks = config.blocks
+        kind, blocks = checked(config.kind), config.blocks
+        if kind == "rotary":
+            blocks = dataclasses.replace(blocks, rotary=True)
         self.config = config
-        self.embedding = TokenEmbedding(config.vocabulary, blocks.width, scaled=False, rngs=rngs)
-        self.positions = nnx.data(LearnedEmbedding(config.positions, blocks.width, rngs=rngs))
+        self.embedding = TokenEmbedding(
+            config.vocabulary, blocks.width, scaled=kind == "sinusoidal", rngs=rngs
+        )
+        self.positions = nnx.data(
+            LearnedEmbedding(config.positions, blocks.width, rngs=rngs)
+            if kind == "learned"
+            else None
+        )
+        rule = biased(rule & causal(), kind, blocks.heads, bidirectional=False)
         self.layers = nnx.List(
-            EncoderBlock(blocks, rule=rule & causal(), rngs=rngs) for _ in range(config.layers)
+            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.layers)
         )
         self.norm = blocks.layer_norm(rngs)
         if not config.tied:
@@ -147,6 +160,8 @@ class CausalStack(nnx.Module):
 
     def _embed(self, ids: Array, positions: Array) -> Array:
         x = self.embedding(ids)
+        if self.config.kind == "sinusoidal":
+            return add_sinusoids(x, positions)
         if self.longest is None:
             return x
         if ids.shape[-1] > self.longest:
@@ -158,7 +173,7 @@ class CausalStack(nnx.Module):
 
 
 class GPT(CausalStack):
-    """A decoder-only language model with learned positions.
+    """A decoder-only language model, by default with learned positions.
 
     It is the encoder of :class:`attn_jax.models.Bert` with a causal rule, normalisation before each
     sublayer and once more at the end, and no segments.

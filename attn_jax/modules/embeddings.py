@@ -76,7 +76,7 @@ class LearnedEmbedding(nnx.Module):
 
 
 def add_sinusoids(x: Array, positions: Array) -> Array:
-    """Embeddings `… t m` plus the sinusoids of their positions, `t`, of the embeddings' dtype."""
+    """Embeddings `… t m` plus the sinusoids of their positions, `t` to `… t`, of their own dtype."""
     return x + sinusoidal(positions, x.shape[-1]).astype(x.dtype)
 
 

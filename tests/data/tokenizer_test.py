@@ -49,6 +49,15 @@ def test_any_text_comes_back(tokenizer, text):
     assert min(ids, default=4) > 3
 
 
+@pytest.mark.parametrize("text", AWKWARD)
+def test_characters_give_any_text_back_one_by_one(text):
+    tokenizer = Tokenizer.characters(TEXTS)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert len(tokenizer.encode("le chat\n\n")) == len(" le chat\n\n")
+    assert len(tokenizer) == 260 + len(set(" ".join(TEXTS)))
+
+
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.text() | st.text(" ▁a\n<>\u0301"), max_size=4))
 def test_any_batch_of_texts_comes_back(tokenizer, texts):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attn_jax.decode import Beam, Sample, Specials, generate
+from attn_jax.decode import Beam, Sample, Specials, generate, pick
+from attn_jax.decode.cache import Continuation
 from tests.interop.small import GPT_, drawn
 
 PROMPT = jnp.array([[5, 6, 7], [0, 0, 4]])
@@ -53,6 +54,21 @@ def test_a_row_writes_what_it_would_write_alone():
 def test_drawing_when_cold_is_greedy():
     cold = written(Sample(temperature=1e-4), rngs=jax.random.split(jax.random.key(0), 2))
     np.testing.assert_array_equal(cold.tokens, written(None).tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [None, Sample(0.9, top_k=9, top_p=0.95)])
+def test_token_by_token_the_same_is_written(options):
+    rngs = jax.random.split(jax.random.key(0), 2)
+    whole = written(options, rngs=rngs)
+    model = drawn(GPT_)
+    cache = Continuation.start(model, PROMPT, beams=1, length=6, real=REAL)
+    step, token = jax.jit(model.step), PROMPT[:, -1:]
+    for t in range(5):  # the sixth can only be the end
+        logits, cache = step(token, cache)
+        token = pick(logits, t, options, rngs, specials=SPECIALS)
+        going = t < np.asarray(whole.lengths[:, 0])
+        np.testing.assert_array_equal(token[going, 0], whole.tokens[going, 0, t])
 
 
 def test_what_does_not_fit_is_refused():

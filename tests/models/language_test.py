@@ -1,5 +1,8 @@
 """GPT and BERT: published sizes, causality, padding, cached steps, heads."""
 
+import dataclasses
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +13,7 @@ from attn_jax import masks
 from attn_jax.decode.cache import Continuation
 from attn_jax.models.bert import Bert
 from attn_jax.models.gpt import GPT
+from attn_jax.modules.positional import Kind
 from tests.interop.small import BERT, GPT_, drawn
 
 IDS = jnp.array([[5, 6, 7, 8, 9, 4], [3, 4, 8, 9, 10, 2]])
@@ -79,6 +83,18 @@ def test_cached_steps_from_padded_prompts_equal_the_full_pass(gpt, full):
         logits, cache = step(jnp.repeat(tokens[:, None], 2, 1), cache)
         np.testing.assert_allclose(logits[0], jnp.repeat(full[:1, 2 + t], 2, 0), atol=1e-4)
         np.testing.assert_allclose(logits[1], jnp.repeat(full[1:, 1 + t], 2, 0), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_any_positions_serve_whole_passes_and_cached_steps(kind):
+    model = GPT(dataclasses.replace(GPT_, kind=kind), rngs=nnx.Rngs(0))
+    cache = Continuation.start(model, IDS[:, :3], beams=1, length=4)
+    full, step = jax.jit(lambda ids: model(ids))(IDS), jax.jit(model.step)
+    for t in (2, 3, 4):
+        logits, cache = step(IDS[:, t : t + 1], cache)
+        np.testing.assert_allclose(logits[:, 0], full[:, t], atol=1e-4)
+    assert model.longest == (12 if kind == "learned" else None)
 
 
 @pytest.mark.slow
