@@ -18,6 +18,8 @@ from attn_jax.train.identity import compare
 from attn_jax.train.lock import hold
 from attn_jax.train.metrics import Meter, NoRecords, Records
 from attn_jax.train.pace import Pace
+from attn_jax.train.peaks import peak_flops
+from attn_jax.train.profile import Trace
 from attn_jax.train.progress import Progress, Silent, progress
 from attn_jax.train.report import Report
 from attn_jax.train.signals import Interrupted, Signals, StopAsked
@@ -86,6 +88,7 @@ def fit(
         )
         loop = _Loop(step.place(state), step, batches, plan, run, evaluate)
         loop.begin(checkpoints, shown)
+        stack.callback(loop.trace.stop)
         records = (
             Records(workdir, step=loop.number, evaluated=loop.standing.evaluated)
             if is_first()
@@ -113,7 +116,8 @@ class _Loop:
         self.drawn_from = batches.get_state()  # where the first of the pending batches was
         self.failures = 0
         self.agreed = False
-        self.pace = Pace()
+        self.pace = _pace(self.state, step)
+        self.trace = Trace(Path(run.workdir) / "profile", plan.profile)
 
     def begin(self, checkpoints: Checkpoints, shown: Progress) -> None:
         """From the newest checkpoint, if there is one and it is this run's."""
@@ -134,6 +138,8 @@ class _Loop:
         self.standing, self.meter = Standing.of(record["standing"]), Meter(record["meter"])
         done = "finished" if self._over() and not self._evaluation_due() else "resumed"
         shown.say(f"{done} at step {self.number} of {self.plan.steps}")
+        if self.plan.profile is not None and self.plan.profile <= self.number:
+            shown.say(f"nothing is traced: step {self.plan.profile} has been taken before")
 
     def go(self, checkpoints, records, shown, signals) -> tuple[State, Report]:
         self.checkpoints, self.records, self.shown = checkpoints, records, shown
@@ -151,10 +157,16 @@ class _Loop:
                 self._settle()
                 self._save()
             if self._over() or self.stopping:
+                self._end_trace()
                 return self.state, self._report()
-            self._take()
-            if self._every(self.plan.log_every):
+            if self.trace.begins_with(self.number + 1):
                 self._settle()
+                self.trace.start()
+            self._take()
+            if self._every(self.plan.log_every) or self.trace.ends_with(self.number):
+                self._settle()
+            if self.trace.ends_with(self.number):
+                self._end_trace()
 
     @property
     def stopping(self) -> bool:
@@ -177,7 +189,7 @@ class _Loop:
         except Exception as error:
             error.add_note(f"while the batch of step {self.number + 1} was drawn")
             raise
-        with self.pace.step(batch):
+        with self.pace.step(batch), self.trace.step(self.number + 1):
             self.state, metrics = self.step(self.state, batch)
         self.number += 1
         self.pending.append((self.number, np.asarray(batch["index"]), metrics))
@@ -211,7 +223,8 @@ class _Loop:
         self.records.time(number, timing)
         shown = ("loss", "accuracy", "learning_rate", "gradient_norm")
         seen = {name: line[name] for name in shown if name in line}
-        seen["tokens_per_second"] = timing["tokens_per_second"]
+        paces = ("tokens_per_second", "model_flop_utilisation")
+        seen |= {name: timing[name] for name in paces if name in timing}
         left = (self.plan.steps - number) * timing["seconds_per_step"]
         self.shown.update(number, seen, left)
 
@@ -261,6 +274,10 @@ class _Loop:
     def _over(self) -> bool:
         return self.number >= self.plan.steps or self.standing.out_of_patience(self.plan)
 
+    def _end_trace(self) -> None:
+        if directory := self.trace.stop():
+            self.shown.say(f"trace up to step {self.number}: {directory}")
+
     def _report(self) -> Report:
         return Report(
             status="finished" if self.number >= self.plan.steps else "stopped early",
@@ -272,3 +289,10 @@ class _Loop:
             seconds=self.pace.total.seconds,
             compile_seconds=self.pace.compile_seconds,
         )
+
+
+def _pace(state: State, step: Step) -> Pace:
+    parameters = sum(x.size for x in jax.tree.leaves(state.params))
+    devices = step.layout.mesh.devices.flatten()
+    peak = peak_flops(devices[0].device_kind)
+    return Pace(parameters, peak and peak * len(devices))

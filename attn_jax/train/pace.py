@@ -21,6 +21,11 @@ class _Spent:
 class Pace:
     """Counts tokens and the seconds spent on them, without those of compiling and of pauses.
 
+    Args:
+      parameters: N, of the model, whose work on a token is taken to be 6 N floating-point operations,
+        as by Kaplan et al. (2020): without attention's, and nothing done again to save memory.
+      peak: what all devices can do in a second; None where it is not known.
+
     Attributes:
       total: steps, tokens and seconds in all.
       compile_seconds: time in first calls with a new shape, which compile.
@@ -35,7 +40,8 @@ class Pace:
     (1, 12, ['compile_seconds', 'seconds_per_step', 'shapes', 'tokens_per_second'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: int = 0, peak: float | None = None) -> None:
+        self._utilisation_of_rate = 6 * parameters / peak if peak else None
         self.total, self.compile_seconds = _Spent(), 0.0
         self._since_lap = _Spent()
         self._shapes: set[Any] = set()
@@ -76,9 +82,16 @@ class Pace:
     def lap(self) -> dict[str, float]:
         """The pace since the last lap."""
         lap, self._since_lap = self._since_lap, _Spent()
+        rate = lap.tokens / max(lap.seconds, 1e-9)
         return {
-            "tokens_per_second": lap.tokens / max(lap.seconds, 1e-9),
+            "tokens_per_second": rate,
             "seconds_per_step": lap.seconds / max(lap.steps, 1),
             "compile_seconds": self.compile_seconds,
             "shapes": len(self._shapes),
+            **self._utilisation(rate),
         }
+
+    def _utilisation(self, rate: float) -> dict[str, float]:
+        if self._utilisation_of_rate is None:
+            return {}
+        return {"model_flop_utilisation": self._utilisation_of_rate * rate}

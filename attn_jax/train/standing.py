@@ -23,6 +23,7 @@ class Plan:
       patience: evaluations in a row without a new best after which to stop; None for no limit.
       keep_latest: how many of the newest checkpoints are kept.
       keep_best: how many of the best.
+      profile: the first of six steps that are traced, into the workdir's profile/; None for none.
     """
 
     steps: int
@@ -34,9 +35,10 @@ class Plan:
     patience: int | None = None
     keep_latest: int = 2
     keep_best: int = 1
+    profile: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "log_every", "evaluate_every", "save_every", "patience"):
+        for name in ("steps", "log_every", "evaluate_every", "save_every", "patience", "profile"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"expected {name} of at least 1, got {value}")

@@ -24,7 +24,7 @@ class Stage(NamedTuple):
 
 
 STAGES = {
-    "train": Stage(train),
+    "train": Stage(train, frozenset({"profile"})),
     "evaluate": Stage(evaluate, frozenset({"input", "target", "output", "against"})),
     "translate": Stage(translate, frozenset({"input", "output", "nbest"})),
     "score": Stage(score, frozenset({"input", "target", "output"})),
@@ -44,6 +44,8 @@ EXPERIMENT = command_line.Experiment(
         "nbest": "how many translations of each line to write, with their scores",
         "against": "another workdir, or a file of translations, to compare with where"
         " --mode=evaluate",
+        "profile": "a step N: steps N to N + 5 are traced, for TensorBoard and Perfetto, into the"
+        " workdir's profile",
     },
     distributed=("train", "evaluate"),
     help="Trains a model on sentence pairs, evaluates it, translates and scores with it, and draws"

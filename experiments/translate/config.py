@@ -139,6 +139,8 @@ class Training:
       steps: batches in all.
       smoothing: of labels.
       ema: decay of the average of parameters that is evaluated; 0 evaluates the last ones.
+      precision: that the model trains in: float32, bfloat16 or float16; parameters and their moments
+        are float32 in any case.
       accumulate: parts that a batch is cut into, for memory.
       log_every, evaluate_every, save_every: steps between; 0 for never but at the end.
       validation: sentences of the validation split to evaluate on; 0 for all.
@@ -152,6 +154,7 @@ class Training:
     steps: int = 1_000
     smoothing: float = 0.1
     ema: float = 0.0
+    precision: str = "float32"
     accumulate: int = 1
     log_every: int = 50
     evaluate_every: int = 200

@@ -36,7 +36,8 @@ class Result:
       exact_counts: whether a source has one right answer, so that exact match means something.
       step: of the checkpoint that was chosen on the validation split.
       parameters: of the model.
-      training: seconds, target tokens and target tokens per second of all training steps.
+      training: seconds, target tokens and target tokens per second of all training steps, seconds
+        of compiling them, and the utilisation of the devices where their peak is known.
       sentences_per_second: of translating the test, without compiling.
       compile_seconds: of compiling all searches of this process.
       decoding: how it was translated.
@@ -79,7 +80,7 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
     for line in (
         f"{result.parameters:,} parameters, step {result.step:,}, beam {result.decoding['beam']}",
         f"training {result.training['seconds']:,.0f} s,"
-        f" {result.training['tokens_per_second']:,.0f} target tokens/s;"
+        f" {result.training['tokens_per_second']:,.0f} target tokens/s{_further(result.training)};"
         f" translating {result.sentences_per_second:,.0f} sentences/s",
         "",
     ):
@@ -89,6 +90,16 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
             console.print(Text(f"{name:>11}  {value}"), soft_wrap=True)
         console.print()
     show_paths(paths, console)
+
+
+def _further(training: Mapping[str, float]) -> str:
+    """What not every run knows: of a device whose peak is not known, no utilisation."""
+    told = {
+        "compile_seconds": "compiling {:,.0f} s",
+        "model_flop_utilisation": "{:.0%} of the devices' peak (6 operations per parameter and token)",
+    }
+    parts = (text.format(training[name]) for name, text in told.items() if name in training)
+    return "".join(f", {part}" for part in parts)
 
 
 def tables(result: Result) -> dict[str, list[dict[str, Any]]]:

@@ -19,7 +19,7 @@ from attn_jax.decode.score import Scores, score
 from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
-from attn_jax.train import State, Sums, cross_entropy
+from attn_jax.train import Precision, State, Sums, cross_entropy
 from experiments.translate.config import Config
 from experiments.translate.quality import one_line
 
@@ -85,6 +85,7 @@ class System:
         self.config, self.tokenizer = config, tokenizer
         self.optimizer = config.optimizer.build(config.train.steps)
         self.beam = config.decode.options
+        self.precision = Precision(config.train.precision)  # type: ignore[arg-type]
         self._length, self._shapes = config.decode.length, config.decode.shapes(self.layout.rows)
         split: Any = nnx.split(model, nnx.Param, ...)
         self._graph, self._initial, self._rest = split
@@ -117,7 +118,8 @@ class System:
     def initial_state(self) -> State:
         """The state before the first step."""
         rng = jax.random.key(self.config.seed)
-        return State.create(self._initial, self.optimizer, rng, ema=self.config.train.ema > 0)
+        ema = self.config.train.ema > 0
+        return State.create(self._initial, self.optimizer, rng, ema=ema, precision=self.precision)
 
     def loss(self, params: Any, batch: Any, rngs: Any) -> Sums:
         """Cross-entropy of the labels, summed over real tokens."""

@@ -12,6 +12,7 @@ from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
 from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
+from experiments.overrides import UsageError
 from experiments.translate.evaluation import report
 from experiments.translate.page import count_verdicts
 from experiments.translate.quality import progress
@@ -25,6 +26,7 @@ def train(command: Command) -> None:
     corpus = config.data.load()
     judged = len(corpus.validation) > 0
     plan = config.train.plan(evaluates=judged)
+    plan = dataclasses.replace(plan, profile=_profiled(command))
     config.mesh.layout(config.model)  # refused, if it is, before the workdir is touched
     with hold(workdir.path):
         first_alone(lambda: workdir.begin(config, corpus))
@@ -36,6 +38,7 @@ def train(command: Command) -> None:
             system.layout,
             accumulate=config.train.accumulate,
             ema_decay=config.train.ema,
+            precision=system.precision,
         )
         batches = batches_of(corpus, system)
         run = Run(
@@ -54,6 +57,15 @@ def train(command: Command) -> None:
         )
         with left_once(workdir.path) as left:
             report(system, workdir.best(system), corpus, workdir, left=left)
+
+
+def _profiled(command: Command) -> int | None:
+    first = command.options["profile"]
+    if first is None:
+        return None
+    if not first.isdecimal() or int(first) < 1:
+        raise UsageError(f"expected --profile of a step from 1, got {first!r}")
+    return int(first)
 
 
 def batches_of(corpus: Corpus, system: System) -> Batches:
@@ -91,7 +103,10 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
     batches = list(
         evaluation_batches(encode(source), encode(target), rows=rows, longest=longest, shard=share)
     )
-    loss, looked = make_evaluate(system.loss, system.layout), config.train.verdicts
+    loss, looked = (
+        make_evaluate(system.loss, system.layout, system.precision),
+        config.train.verdicts,
+    )
     verdicts = count_verdicts(system, source[:looked], target[:looked])
 
     def evaluate(state: State) -> dict[str, float]:

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,11 @@ class Workdir:
         return found[0]
 
     def training(self) -> dict[str, float]:
-        """Seconds, target tokens and tokens per second of all logged steps, each counted once."""
+        """Seconds, target tokens and tokens per second of all logged steps, each counted once.
+
+        And what was spent on compiling, by every process; and where the device's peak is known, the
+        model's utilisation of it.
+        """
         names = ("timing.jsonl", "metrics.jsonl")
         timing, metrics = (whole_lines(self.path / name) for name in names)
         pace = {x["step"]: rate for x in timing if (rate := x.get("tokens_per_second"))}
@@ -136,7 +141,16 @@ class Workdir:
         tokens = sum(tokens for tokens, _ in timed)
         seconds = sum(tokens / rate for tokens, rate in timed)
         rate = tokens / seconds if seconds else 0.0
-        return {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
+        compiled = [0.0, *(x["compile_seconds"] for x in timing if "compile_seconds" in x)]
+        # Each process counts its own from 0.
+        spent = sum(now - before if now >= before else now for before, now in pairwise(compiled))
+        found = {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
+        if spent:
+            found["compile_seconds"] = spent
+        if used := [x for x in timing if "model_flop_utilisation" in x]:
+            per_rate = used[-1]["model_flop_utilisation"] / used[-1]["tokens_per_second"]
+            found["model_flop_utilisation"] = per_rate * rate
+        return found
 
     def _compare(self, config: Config, free: frozenset[str]) -> None:
         if not self.config.exists():

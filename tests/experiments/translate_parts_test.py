@@ -235,3 +235,20 @@ def test_measurements_that_a_crash_cut_short_count_as_far_as_they_go(tmp_path):
     )
     assert Workdir(tmp_path).training() == {"seconds": 3.0, "tokens": 60, "tokens_per_second": 20.0}
     assert Workdir(tmp_path / "none").training()["tokens"] == 0
+
+
+def test_each_process_compiles_for_itself_and_utilisation_is_of_the_whole_run(tmp_path):
+    metrics = [{"step": n, "split": "train", "tokens": 60} for n in (2, 4)]
+    seconds = [2.0, 3.0, 1.0]  # the third is of a process that went on from step 2
+    timing = [
+        {"step": step, "tokens_per_second": rate, "compile_seconds": spent}
+        | {"model_flop_utilisation": rate / 100}
+        for step, rate, spent in zip((2, 4, 4), (20.0, 50.0, 30.0), seconds)
+    ]
+    for name, lines in (("metrics", metrics), ("timing", timing)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    found = Workdir(tmp_path).training()
+    assert found["compile_seconds"] == 4.0
+    assert found["tokens_per_second"] == pytest.approx(120 / 5)
+    assert found["model_flop_utilisation"] == pytest.approx(0.24)

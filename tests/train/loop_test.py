@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from attn_jax.train.lock import WorkdirBusy, hold
 from attn_jax.train.loop import NonFinite, fit
 from attn_jax.train.signals import Interrupted
 from attn_jax.train.standing import Plan, Run
+from attn_jax.train.state import average
 from attn_jax.train.step import make_evaluate, make_step
 from attn_jax.train.stream import Stream
 
@@ -280,3 +282,56 @@ def test_nothing_but_our_own_lines_reaches_the_terminal(train, tmp_path, capfd):
     assert out == ""
     assert all(line.startswith(("step ", "validation at step ")) for line in err.splitlines()), err
     assert "left" in err
+
+
+@pytest.mark.slow
+def test_six_steps_are_traced_and_nothing_else_changes(train, uninterrupted, tmp_path, capsys):
+    whole, state, *_ = uninterrupted
+    plan = dataclasses.replace(PLAN, profile=5)
+    traced, _ = train(tmp_path / "one", plan=plan)
+    assert f"trace up to step 10: {tmp_path / 'one' / 'profile'}" in capsys.readouterr().err
+    assert len(list((tmp_path / "one" / "profile").rglob("*.xplane.pb"))) == 1
+    chex.assert_trees_all_equal(numbers(traced), numbers(state))
+    assert metrics_of(tmp_path / "one") == metrics_of(whole)
+    with pytest.raises(Interrupted):
+        train(tmp_path / "two", plan=plan, at_batch={6: terminate})
+    assert "trace up to step 7" in capsys.readouterr().err
+    train(tmp_path / "two", plan=plan)
+    assert "nothing is traced: step 5 has been taken" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_another_learning_rate_is_applied_from_where_it_was(train, tiny, tmp_path):
+    free = frozenset({"peak"})
+    train(tmp_path, plan=Plan(6, log_every=1), config={"peak": tiny.PEAK}, free=free)
+    step = make_step(tiny.spoilt_loss, tiny.optimizer(0.02))
+    train(tmp_path, plan=Plan(8, log_every=1), config={"peak": 0.02}, free=free, step=step)
+    lines = [json.loads(line) for line in metrics_of(tmp_path).splitlines()]
+    rates = {x["step"]: x["learning_rate"] for x in lines if x["split"] == "train"}
+    assert rates[6] == pytest.approx(tiny.PEAK * (4 / 6) ** 0.5, rel=1e-6)
+    assert rates[7] == pytest.approx(0.02 * (4 / 7) ** 0.5, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_steps_are_taken_without_waiting_for_the_one_before(train, tiny, tmp_path, monkeypatch):
+    """The device is waited for where a line is logged, evaluated or saved, and nowhere else."""
+    waited, get = [], jax.device_get
+    monkeypatch.setattr(jax, "device_get", lambda tree: waited.append(tree) or get(tree))
+    train(tmp_path, plan=Plan(12, log_every=6), evaluate=False)
+    steps = [tree for tree in waited if tree and isinstance(tree[0], dict) and "applied" in tree[0]]
+    assert [len(tree) for tree in steps] == [6, 6]
+
+
+@pytest.mark.slow
+def test_the_best_and_the_last_few_can_be_averaged(train, tiny, tmp_path):
+    evaluate = scripted([3.0, 9.0, 5.0, 4.0])
+    train(tmp_path, plan=bleu_plan(4, keep_latest=2, keep_best=2), evaluate=evaluate)
+    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
+        assert checkpoints.best_steps(2) == [2, 3]
+        assert checkpoints.steps()[-2:] == [3, 4]
+        two, three = (checkpoints.restore(n, tiny.state(ema=True))[0] for n in (2, 3))
+    mean = average([two, three])
+    for part in ("params", "ema"):
+        expected = jax.tree.map(lambda a, b: (a + b) / 2, getattr(two, part), getattr(three, part))
+        chex.assert_trees_all_close(getattr(mean, part), expected, rtol=1e-6)
+    assert int(mean.step) == 3
