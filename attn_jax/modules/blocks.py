@@ -15,6 +15,7 @@ from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.modules.attention import MultiHeadAttention, initializer
+from attn_jax.modules.watching import is_watched
 
 Array = jax.Array
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -23,6 +24,11 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
     "gelu_sigmoid": lambda x: x * jax.nn.sigmoid(1.702 * x),
     "silu": jax.nn.silu,
+}
+_SAVED: dict[str, Any] = {
+    "all": jax.checkpoint_policies.everything_saveable,
+    "products": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "inputs": jax.checkpoint_policies.nothing_saveable,
 }
 
 
@@ -45,9 +51,11 @@ class BlockOptions:
       attention_dropout: rate on attention weights.
       activation_dropout: rate on the feed-forward network's hidden units.
       rotary: whether self-attention rotates queries and keys by their positions.
+      saved: what a block keeps of the forward pass for the backward pass: "all"; "products", of
+        matrices with parameters; or "inputs", its own. What is not kept is computed again.
 
     Raises:
-      ValueError: `norm` or `activation` is none of those.
+      ValueError: `norm`, `activation` or `saved` is none of those.
 
     References: post: Vaswani et al. (2017), section 3.1; pre: Xiong et al. (2020); gelu: Hendrycks
     and Gimpel (2016).
@@ -65,6 +73,7 @@ class BlockOptions:
     activation_dropout: float = 0.0
     centred: bool = True
     rotary: bool = False
+    saved: Literal["all", "products", "inputs"] = "all"
 
     def __post_init__(self) -> None:
         if self.norm not in ("pre", "post"):
@@ -73,6 +82,8 @@ class BlockOptions:
             raise ValueError(
                 f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
             )
+        if self.saved not in _SAVED:
+            raise ValueError(f"saved must be one of {', '.join(_SAVED)}, got {self.saved!r}")
 
     def attention(
         self, rule: Rule, rngs: nnx.Rngs, *, to_memory: bool = False
@@ -87,6 +98,15 @@ class BlockOptions:
             turned=self.rotary and not to_memory,
             rngs=rngs,
         )
+
+    def saving(self, block: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """The same block, which keeps for the backward pass what it is to keep.
+
+        All, where it is watched: what is computed twice cannot be looked at from outside.
+        """
+        if self.saved == "all" or is_watched():
+            return block
+        return jax.checkpoint(block, policy=_SAVED[self.saved])
 
     def layer_norm(self, rngs: nnx.Rngs) -> nnx.LayerNorm | nnx.RMSNorm:
         """Layer normalisation of these sizes (Ba, Kiros and Hinton 2016)."""
@@ -145,6 +165,7 @@ class EncoderBlock(nnx.Module):
     Args:
       options: sizes, order of normalisation, dropout.
       rule: how the self-attention's queries meet keys.
+      attention: what looks, where it is no ordinary attention of these sizes under that rule.
       rngs: where the initial parameters come from.
 
     Reference: Vaswani et al. (2017), section 3.1.
@@ -160,10 +181,12 @@ class EncoderBlock(nnx.Module):
         options: BlockOptions,
         *,
         rule: Rule = Rule(),  # noqa: B008
+        attention: MultiHeadAttention | None = None,
         rngs: nnx.Rngs,
     ) -> None:
-        self.self_attention = options.attention(rule, rngs)
+        self.self_attention = options.attention(rule, rngs) if attention is None else attention
         self.feed_forward = FeedForward(options, rngs=rngs)
+        self.options = options
         self.attention_residual = Residual(options, rngs=rngs)
         self.feed_forward_residual = Residual(options, rngs=rngs)
 
@@ -175,11 +198,24 @@ class EncoderBlock(nnx.Module):
         noise: Dropout | None = None,
     ) -> Array:
         """`*b t m` to `*b t m`; `mask` joins the rule's."""
-        n = [None if noise is None else noise.at(i) for i in range(4)]
-        x = self.attention_residual(
-            x, lambda y: self.self_attention(y, mask=mask, noise=n[0]), n[1]
+        return self.around(
+            x, lambda y, noise: self.self_attention(y, mask=mask, noise=noise), noise
         )
-        return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[2]), n[3])
+
+    def around(
+        self,
+        x: Array,
+        attention: Callable[[Array, Dropout | None], Array],
+        noise: Dropout | None = None,
+    ) -> Array:
+        """The block around an attention that is called in its own way: `*b t m` to `*b t m`."""
+        n = [None if noise is None else noise.at(i) for i in range(4)]
+
+        def block(x: Array) -> Array:
+            x = self.attention_residual(x, lambda y: attention(y, n[0]), n[1])
+            return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[2]), n[3])
+
+        return self.options.saving(block)(x)
 
     def weights(self, x: Array, *, mask: Mask = everything()) -> Array:  # noqa: B008
         """Where the self-attention looks in a call with these arguments: `*b h t t`."""
@@ -241,6 +277,7 @@ class DecoderBlock(nnx.Module):
         self.self_attention = options.attention(rule, rngs)
         self.cross_attention = options.attention(cross_rule, rngs, to_memory=True)
         self.feed_forward = FeedForward(options, rngs=rngs)
+        self.options = options
         self.self_residual = Residual(options, rngs=rngs)
         self.cross_residual = Residual(options, rngs=rngs)
         self.feed_forward_residual = Residual(options, rngs=rngs)
@@ -255,13 +292,17 @@ class DecoderBlock(nnx.Module):
     ) -> Array:
         """`*b t m` to `*b t m`, looking at a memory `*b s m` through `memory_mask`."""
         n = [None if noise is None else noise.at(i) for i in range(6)]
-        x = self.self_residual(x, lambda y: self.self_attention(y, noise=n[0]), n[1])
-        x = self.cross_residual(
-            x,
-            lambda y: self.cross_attention(y, memory, mask=memory_mask, noise=n[2]),
-            n[3],
-        )
-        return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[4]), n[5])
+
+        def block(x: Array) -> Array:
+            x = self.self_residual(x, lambda y: self.self_attention(y, noise=n[0]), n[1])
+            x = self.cross_residual(
+                x,
+                lambda y: self.cross_attention(y, memory, mask=memory_mask, noise=n[2]),
+                n[3],
+            )
+            return self.feed_forward_residual(x, lambda y: self.feed_forward(y, noise=n[4]), n[5])
+
+        return self.options.saving(block)(x)
 
     def cross_weights(
         self,

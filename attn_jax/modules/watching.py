@@ -78,6 +78,11 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(before)
 
 
+def is_watched() -> bool:
+    """Whether anyone watches."""
+    return _watcher.get() is not None
+
+
 def capture(
     call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
 ) -> tuple[Any, OrderedDict[str, Look]]:
