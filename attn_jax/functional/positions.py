@@ -15,7 +15,9 @@ def _angles(positions: Array, pairs: int, base: float) -> Array:
     return jnp.asarray(positions, jnp.float32)[..., None] * frequencies
 
 
-def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
+def sinusoidal(
+    positions: Array, width: int, base: float = 10_000.0, interleaved: bool = True
+) -> Array:
     r"""Sines and cosines of position at geometrically spaced wavelengths.
 
     .. math:: e_{2c} = \sin(p / \beta^{2c/m}), \quad e_{2c+1} = \cos(p / \beta^{2c/m})
@@ -24,6 +26,7 @@ def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
       positions: p, `…`, in tokens.
       width: m, the width of the encoding, even.
       base: β; wavelengths go from 2π up to, and without, 2πβ.
+      interleaved: whether each sine is followed by its cosine, as above; else all sines come first.
 
     Returns:
       `… m`, float32, dimensionless in [−1, 1].
@@ -39,7 +42,8 @@ def sinusoidal(positions: Array, width: int, base: float = 10_000.0) -> Array:
     if width % 2:
         raise ValueError(f"sinusoidal positions need an even width, got {width}")
     angles = _angles(positions, width // 2, base)
-    return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*angles.shape[:-1], width)
+    waves = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1 if interleaved else -2)
+    return waves.reshape(*angles.shape[:-1], width)
 
 
 def sinusoidal_2d(positions: Array, width: int, base: float = 10_000.0) -> Array:

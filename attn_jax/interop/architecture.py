@@ -24,9 +24,9 @@ ACTIVATIONS = {
 """Published names of activations, and ours; the first of several is written."""
 
 
-def same(config: dict[str, Any]) -> dict[str, Any]:
-    """The config as it is."""
-    return config
+def same(given: Any) -> Any:
+    """What is given, as it is."""
+    return given
 
 
 class Published(NamedTuple):
@@ -62,6 +62,7 @@ class Architecture:
       renamed: endings that older files have, and what they are called now.
       tied: tensors that may be there though they only repeat another.
       complete: fills in fields of config.json that follow from others.
+      form: of a model of ours, one that computes the same and is made as published ones are.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Architecture:
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     complete: Callable[[dict[str, Any]], dict[str, Any]] = same
+    form: Callable[[Any], Any] = same
 
     def read_config(self, published: Mapping[str, Any], name: str) -> Any:
         """Our config of a class of this architecture, from what its config.json says.
@@ -128,6 +130,17 @@ class Architecture:
             written["label2id"] = {f"LABEL_{i}": i for i in range(labels)}
         return written
 
+    def check_config(self, config: Any, name: str) -> None:
+        """Raises ValueError, naming each field, where a config.json cannot say what ours says."""
+        read = _leaves(self.read_config(self.write_config(config, name), name))
+        lost = [
+            f"{field} is {value!r}, which config.json would read as {read[field]!r}"
+            for field, value in _leaves(config).items()
+            if value != read[field]
+        ]
+        if lost:
+            raise ValueError(f"{name} has no place for what the model is: {'; '.join(lost)}")
+
     def table(self, name: str) -> Entries:
         """All the tensors of a class."""
         return (*self.entries, *self.classes[name].entries)
@@ -143,6 +156,17 @@ class Architecture:
         """Whether a tensor of a file is known to be no parameter of ours."""
         bare = name.removeprefix(self.prefix)
         return any(fnmatch.fnmatchcase(n, p) for p in self.unused for n in (name, bare))
+
+
+def _leaves(config: Any, path: str = "") -> dict[str, Any]:
+    """The fields of a config by path, ``blocks.width``."""
+    if not dataclasses.is_dataclass(config):
+        return {path: config}
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        below = f"{path}.{field.name}" if path else field.name
+        fields |= _leaves(getattr(config, field.name), below)
+    return fields
 
 
 def _with(config: Any, path: list[str], value: Any) -> Any:

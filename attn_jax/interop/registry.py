@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attn_jax.interop import bert, gpt2, image_gpt, roberta, swin, vit
+from attn_jax.interop import bert, big_bird, gpt2, image_gpt, longformer, marian, roberta, swin, vit
 from attn_jax.interop.architecture import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     bert.ARCHITECTURE,
     roberta.ARCHITECTURE,
+    longformer.ARCHITECTURE,
+    big_bird.ARCHITECTURE,
     gpt2.ARCHITECTURE,
     image_gpt.ARCHITECTURE,
+    marian.ARCHITECTURE,
     vit.VIT,
     vit.DEIT,
     swin.ARCHITECTURE,
@@ -43,6 +46,14 @@ def find(
         f"{directory}: unknown architecture: model_type {config.get('model_type')!r} with "
         f"architectures {named!r}; known are {known}"
     )
+
+
+def form(model: Any) -> Any:
+    """One that computes the same as a model of ours, and is made as published ones are."""
+    for architecture in ARCHITECTURES:
+        if type(model) is architecture.model:
+            return architecture.form(model)
+    return model
 
 
 def find_model(model: Any) -> tuple[Architecture, str]:

@@ -16,7 +16,7 @@ from attn_jax.functional.rule import Rule
 from attn_jax.interop.checkpoint import write_checkpoint
 from attn_jax.interop.layouts import Layout, expand
 from attn_jax.interop.loading import dotted
-from attn_jax.interop.registry import find_model
+from attn_jax.interop.registry import find_model, form
 
 
 class Tensor(NamedTuple):
@@ -38,7 +38,9 @@ def save(model: Any, directory: str | Path) -> None:
       ValueError: the model, one of its rules or one of its parameters is none that the published
         format can say; each one is named. Nothing is written then.
     """
+    model = form(model)
     architecture, name = find_model(model)
+    architecture.check_config(model.config, name)
     tensors = published(model)
     built = nnx.eval_shape(lambda: architecture.model(model.config, rngs=nnx.Rngs(0)))
     _check_parameters(model, built)

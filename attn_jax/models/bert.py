@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import jax
@@ -89,9 +90,7 @@ class Bert(nnx.Module):
         self.positions = nnx.data(LearnedEmbedding(config.positions, blocks.width, rngs=rngs))
         self.segments = LearnedEmbedding(config.segments, blocks.width, rngs=rngs)
         self.norm = blocks.layer_norm(rngs)
-        self.layers = nnx.List(
-            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.layers)
-        )
+        self.layers = nnx.List(self._layer(i, rule, rngs) for i in range(config.layers))
         self.set_head(config.head, labels=config.labels, rngs=rngs)
 
     @classmethod
@@ -116,6 +115,10 @@ class Bert(nnx.Module):
         """RoBERTa of 355 million parameters."""
         config = BertConfig(50_265, 514, 1, 24, _blocks(1024, 16, 1e-5), padding=1, head=head)
         return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    def _layer(self, number: int, rule: Rule, rngs: nnx.Rngs) -> EncoderBlock:
+        """Block number 0, 1, …."""
+        return EncoderBlock(self.config.blocks, rule=rule, rngs=rngs)
 
     def set_head(self, head: Head | None, *, labels: int = 2, rngs: nnx.Rngs) -> None:
         """A new head in the place of the present one; the pooler stays where the head reads it."""
@@ -152,7 +155,10 @@ class Bert(nnx.Module):
           Without a head the states, `b t m`; logits `b t v` of a masked language model, `b l` of
           sequence classification, `b t l` of token classification.
         """
-        x = self.hidden_states(ids, segments, mask=mask, rng=rng)[-1]
+        return self._said(self.hidden_states(ids, segments, mask=mask, rng=rng)[-1], rng)
+
+    def _said(self, x: Array, rng: Array | None) -> Array:
+        """What the head makes of the last states, `b t m`."""
         if self.config.head is None:
             return x
         if self.config.head == "masked_language_model":
@@ -171,11 +177,23 @@ class Bert(nnx.Module):
         rng: Array | None = None,
     ) -> tuple[Array, ...]:
         """What each block is given, and what the last one gives: layers + 1 times `b t m`."""
+        return self._states(
+            ids, segments, rng, lambda layer, x, noise: layer(x, mask=mask, noise=noise)
+        )
+
+    def _states(
+        self,
+        ids: Array,
+        segments: Array | None,
+        rng: Array | None,
+        call: Callable[[Any, Array, Dropout | None], Array],
+    ) -> tuple[Array, ...]:
+        """The states, with each layer called in a way of its own."""
         noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
         x = self._embed(ids, jnp.zeros_like(ids) if segments is None else segments)
         states = [x if noise is None else noise.at(0).on_features(x)]
         for i, layer in enumerate(self.layers, start=1):
-            states.append(layer(states[-1], mask=mask, noise=noise and noise.at(i)))
+            states.append(call(layer, states[-1], noise and noise.at(i)))
         return tuple(states)
 
     def attention_maps(

@@ -18,7 +18,6 @@ from attn_jax.modules.embeddings import TokenEmbedding
 from attn_jax.modules.positional import AddedPositions, biased, checked
 
 Array = jax.Array
-PADDING = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +32,11 @@ class TransformerConfig:
       blocks: what the blocks are made of.
       positions: "sinusoidal", "learned", "rotary", "alibi", "t5" or "none".
       longest: how many positions are learned, where they are.
+      interleaved: whether each sine of sinusoids is followed by its cosine; Marian's sines come first.
+      scaled: whether embeddings are multiplied by the root of the width.
+      output_bias: whether logits have a bias, as Marian's have.
+      padding, begin, end: the tokens that are padding, that a target begins with and that it ends
+        with; only padding is known to the model, the others to who searches.
     """
 
     vocabulary: int = 37_000
@@ -42,10 +46,21 @@ class TransformerConfig:
     blocks: BlockOptions = dataclasses.field(default_factory=BlockOptions)
     positions: str = "sinusoidal"
     longest: int = 1024
+    interleaved: bool = True
+    scaled: bool = True
+    output_bias: bool = False
+    padding: int = 0
+    begin: int = 1
+    end: int = 2
+
+    @property
+    def never(self) -> tuple[tuple[int], ...]:
+        """What no target holds, as phrases of one token each: padding, and what begins it."""
+        return tuple((token,) for token in sorted({self.padding, self.begin} - {self.end}))
 
 
 class Transformer(nnx.Module):
-    """Translates a sequence of tokens into another; token id 0 is padding.
+    """Translates a sequence of tokens into another.
 
     Args:
       config: the sizes.
@@ -71,14 +86,17 @@ class Transformer(nnx.Module):
     ) -> None:
         kind, width = checked(config.positions), config.blocks.width
         blocks = dataclasses.replace(config.blocks, rotary=kind == "rotary")
-        self.source_embedding = TokenEmbedding(config.vocabulary, width, rngs=rngs)
-        self.target_embedding = (
-            self.source_embedding
-            if config.target_vocabulary is None
-            else TokenEmbedding(config.target_vocabulary, width, rngs=rngs)
+        self.config = config
+        self.source_embedding = self.target_embedding = TokenEmbedding(
+            config.vocabulary, width, scaled=config.scaled, rngs=rngs
         )
+        if config.target_vocabulary is not None:
+            self.target_embedding = TokenEmbedding(
+                config.target_vocabulary, width, scaled=config.scaled, rngs=rngs
+            )
         self.source_positions, self.target_positions = (
-            AddedPositions(kind, width, config.longest, rngs=rngs) for _ in range(2)
+            AddedPositions(kind, width, config.longest, config.interleaved, rngs=rngs)
+            for _ in range(2)
         )
         both_ways, back = (
             biased(rule, kind, blocks.heads, bidirectional=both) for both in (True, False)
@@ -94,13 +112,15 @@ class Transformer(nnx.Module):
         if self.pre_norm:
             self.encoder_norm = nnx.LayerNorm(width, rngs=rngs)
             self.decoder_norm = nnx.LayerNorm(width, rngs=rngs)
+        if config.output_bias:
+            self.output_bias = nnx.Param(jnp.zeros(self.target_embedding.table.shape[0]))
         self.dropout = blocks.dropout
 
     def __call__(self, source: Array, inputs: Array, *, rng: Array | None = None) -> Array:
         """Logits of the token that follows each of `inputs`.
 
         Args:
-          source: `b s`, int32 token ids, 0 for padding.
+          source: `b s`, int32 token ids, padded.
           inputs: `b t`, the target shifted right: begins with the begin-of-sentence token.
           rng: a key, or one per row, `b`, to train with dropout; None for none.
 
@@ -127,7 +147,7 @@ class Transformer(nnx.Module):
 
     def memory_mask(self, source: Array) -> Mask:
         """Which of the source's tokens may be looked at: those that are not padding."""
-        return valid(source != PADDING)
+        return valid(source != self.config.padding)
 
     def step(self, tokens: Array, cache: Any) -> tuple[Array, Any]:
         """Logits of the token that follows, for k hypotheses of each of b sentences.
@@ -164,4 +184,5 @@ class Transformer(nnx.Module):
         return x if noise is None else noise.on_features(x)
 
     def _logits(self, x: Array) -> Array:
-        return self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
+        logits = self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
+        return logits + self.output_bias[...] if self.config.output_bias else logits

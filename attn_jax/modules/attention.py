@@ -118,8 +118,8 @@ class MultiHeadAttention(nnx.Module):
           memory: `*b s m`.
           at: where it stands, `s` or `*b s`, as in ``Positions``; from 0 on where None.
         """
-        k = self._turn(_split(self.key(memory), self.groups), at)
-        return self.rule.prepare(k), _split(self.value(memory), self.groups)
+        k = self._turn(split_heads(self.key(memory), self.groups), at)
+        return self.rule.prepare(k), split_heads(self.value(memory), self.groups)
 
     def look(
         self,
@@ -132,13 +132,13 @@ class MultiHeadAttention(nnx.Module):
         noise: Dropout | None = None,
     ) -> Array:
         """Looks at keys and values that were projected before: `*b t m` to `*b t m`."""
-        q = _split(self.query(x), self.heads)
+        q = split_heads(self.query(x), self.heads)
         y = look(
             self,
             self._turn(q, _places(positions, x, v[..., 0, :]).q),
             k,
             v,
-            rule=self.rule & mask,
+            rule=self.rule_of(x.shape[-2]) & mask,
             positions=positions,
             dropout=None if noise is None else noise.at(0, self.dropout),
             backend=self.backend,
@@ -165,7 +165,7 @@ class MultiHeadAttention(nnx.Module):
         Returns:
           `*b t m`, and the longer cache.
         """
-        k, v = (_split(part(x), self.groups) for part in (self.key, self.value))
+        k, v = (split_heads(part(x), self.groups) for part in (self.key, self.value))
         cache = cache.append(self._turn(k, Range(cache.length, x.shape[-2])), v)
         y = self.look(
             x,
@@ -189,8 +189,13 @@ class MultiHeadAttention(nnx.Module):
         memory = x if memory is None else memory
         at = _places(positions, x, memory)
         k, _ = self.project(memory, at=at.k)
-        q = self._turn(_split(self.query(x), self.heads), at.q)
-        return attention_weights(q, k, rule=self.rule & mask, positions=positions)
+        q = self._turn(split_heads(self.query(x), self.heads), at.q)
+        rule = self.rule_of(x.shape[-2]) & mask
+        return attention_weights(q, k, rule=rule, positions=positions)
+
+    def rule_of(self, length: int) -> Rule:
+        """The mechanism for so many queries: the same for any number, unless a subclass differs."""
+        return self.rule
 
     def _turn(self, x: Array, at: Any) -> Array:
         """Queries or keys, `*b t h d`, rotated by their positions if they are to be."""
@@ -207,6 +212,6 @@ def _places(positions: Positions | str | None, x: Array, memory: Array) -> Posit
     return Positions.aligned(positions or "start", x.shape[-2], memory.shape[-2])
 
 
-def _split(x: Array, heads: int) -> Array:
+def split_heads(x: Array, heads: int) -> Array:
     """`*b t (h d)` to `*b t h d`."""
     return x.reshape(*x.shape[:-1], heads, -1)

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flax import nnx
 
 from attn_jax.functional.biases import alibi, t5
+from attn_jax.functional.positions import sinusoidal
 from attn_jax.functional.rule import Rule
-from attn_jax.modules.embeddings import LearnedEmbedding, add_sinusoids
+from attn_jax.modules.embeddings import LearnedEmbedding
 
 Array = jax.Array
 
@@ -40,6 +41,7 @@ class AddedPositions(nnx.Module):
       kind: of positions.
       width: m.
       longest: how many positions have a learned vector.
+      interleaved: of sinusoids, as of ``positions.sinusoidal``.
       rngs: where the initial vectors come from.
 
     References: Vaswani et al. (2017), section 3.5; Gehring et al. (2017), section 3.1.
@@ -49,8 +51,10 @@ class AddedPositions(nnx.Module):
     (2, 3, 4)
     """
 
-    def __init__(self, kind: Kind, width: int, longest: int, *, rngs: nnx.Rngs) -> None:
-        self.kind = kind
+    def __init__(
+        self, kind: Kind, width: int, longest: int, interleaved: bool = True, *, rngs: nnx.Rngs
+    ) -> None:
+        self.kind, self.interleaved = kind, interleaved
         if kind == "learned":
             self.learned = LearnedEmbedding(longest, width, rngs=rngs)
 
@@ -65,7 +69,8 @@ class AddedPositions(nnx.Module):
     def __call__(self, x: Array, positions: Array) -> Array:
         """Embeddings `… t m` at positions `t` to `… t m`."""
         if self.kind == "sinusoidal":
-            return add_sinusoids(x, positions)
+            waves = sinusoidal(positions, x.shape[-1], interleaved=self.interleaved)
+            return x + waves.astype(x.dtype)
         return x + self.learned(positions) if self.kind == "learned" else x
 
 

@@ -109,7 +109,8 @@ class Twins:
         theirs.loss.backward()
         self.same("loss", ours.loss, theirs.loss)
         self.same("logits", ours.logits, theirs.logits)
-        self.same("hidden states", ours.hidden_states, theirs.hidden_states)
+        if ours.hidden_states is not None:
+            self.same("hidden states", ours.hidden_states, theirs.hidden_states)
         if ours.attentions is not None:
             self.same("attention maps", ours.attentions, theirs.attentions)
             assert_peaked(ours.attentions)

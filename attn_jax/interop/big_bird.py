@@ -1,0 +1,44 @@
+"""BigBird as published: Zaheer et al. (2020), in the names of ``transformers``."""
+
+from __future__ import annotations
+
+from attn_jax.interop import bert
+from attn_jax.interop.architecture import Architecture, Published
+from attn_jax.interop.layouts import linear
+from attn_jax.models.bigbird import BigBird, BigBirdConfig
+
+BERT = bert.ARCHITECTURE
+EVALUATED = {"padding": None, "seed": None}
+
+ARCHITECTURE = Architecture(
+    name="big_bird",
+    model=BigBird,
+    config=BigBirdConfig(seed=None),
+    fields={
+        **BERT.fields,
+        "attention_type": "attention",
+        "block_size": "block",
+        "num_random_blocks": "random_blocks",
+    },
+    classes={
+        "BigBirdModel": Published(
+            {"head": None, **EVALUATED}, linear("bert.pooler", "pooler"), bare=True
+        ),
+        "BigBirdForMaskedLM": Published(
+            {"head": "masked_language_model", **EVALUATED}, BERT.classes["BertForMaskedLM"].entries
+        ),
+        "BigBirdForTokenClassification": Published(
+            {"head": "token_classification", **EVALUATED}, linear("classifier", "head.linear")
+        ),
+    },
+    entries=BERT.entries,
+    prefix="bert.",
+    required={
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "use_bias": True,
+        "rescale_embeddings": False,
+    },
+    unused=(*BERT.unused, "embeddings.token_type_ids"),
+    tied=BERT.tied,
+)

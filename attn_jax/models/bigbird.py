@@ -1,0 +1,196 @@
+"""BigBird: BERT in which blocks of tokens see their neighbours, the two ends and a few at random."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, Self
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.functional import patterns
+from attn_jax.functional.bias import Bias
+from attn_jax.functional.block_masks import by_block, first_queries
+from attn_jax.functional.mask import Mask
+from attn_jax.functional.masks import prefix
+from attn_jax.functional.rule import Rule
+from attn_jax.functional.tiles import Tile
+from attn_jax.models.bert import Bert, BertConfig, Head
+from attn_jax.modules.attention import MultiHeadAttention
+from attn_jax.modules.blocks import BlockOptions, EncoderBlock
+
+Array = jax.Array
+
+
+def _blocks(width: int, heads: int) -> BlockOptions:
+    return BlockOptions(
+        width=width,
+        hidden=4 * width,
+        heads=heads,
+        activation="gelu_tanh",
+        epsilon=1e-12,
+        attention_dropout=0.1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BigBirdConfig(BertConfig):
+    """The sizes of a BigBird; the defaults are its base model.
+
+    Args:
+      attention: "block_sparse", or "original_full": BERT's.
+      block: how many positions make a block.
+      random_blocks: how many blocks each block sees besides its neighbours and the two ends.
+      seed: from which these are drawn, in each layer anew. None: all of them are the first block,
+        counted again, which is how ``transformers`` evaluates a published model.
+      others: as of :class:`attn_jax.models.BertConfig`.
+    """
+
+    vocabulary: int = 50_358
+    positions: int = 4096
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    attention: Literal["block_sparse", "original_full"] = "block_sparse"
+    block: int = 64
+    random_blocks: int = 3
+    seed: int | None = 0
+
+
+class repeated(Bias):
+    r"""Keys that count several times: :math:`\log n` where a mask allows, and 0 elsewhere.
+
+    Args:
+      mask: where.
+      times: n.
+
+    Shapes:
+      values: those of the mask's entries.
+
+    >>> from attn_jax.functional import masks
+    >>> from attn_jax.functional.tiles import whole
+    >>> repeated(masks.prefix(1), 2).values(whole(1, 2)).round(3)
+    Array([[0.693, 0.   ]], dtype=float32)
+    """
+
+    mask: Mask
+    times: int
+
+    @property
+    def reads_positions(self) -> bool:
+        return self.mask.reads_positions
+
+    def values(self, tile: Tile) -> Array:
+        return jnp.where(self.mask.allowed(tile), jnp.log(float(self.times)), 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSparse:
+    """BigBird's pattern, which depends on how long a sequence is: its last block is global as well.
+
+    Args:
+      block, random_blocks, seed: as of :class:`BigBirdConfig`.
+
+    Reference: Zaheer et al. (2020), section 2 and appendix D (internal transformer construction).
+
+    >>> print(BlockSparse(1, 0).rule(7).mask.show(7))
+    ■ ■ ■ ■ ■ ■ ■
+    ■ ■ ■ · · · ■
+    ■ ■ ■ ■ · · ■
+    ■ · ■ ■ ■ · ■
+    ■ · · ■ ■ ■ ■
+    ■ · · · ■ ■ ■
+    ■ ■ ■ ■ ■ ■ ■
+    """
+
+    block: int
+    random_blocks: int
+    seed: int | None = None
+
+    def rule(self, length: int) -> Rule:
+        """The mechanism for `length` tokens; up to 5 + 2r blocks of them all see all."""
+        if length <= (5 + 2 * self.random_blocks) * self.block:
+            return Rule()
+        drawn = 0 if self.seed is None else self.random_blocks
+        last = (length - 1) // self.block
+        end = by_block(~prefix(last) | ~first_queries(last), self.block)
+        mask = patterns.bigbird(self.block, 3, 1, drawn, self.seed or 0) | end
+        if drawn == self.random_blocks:
+            return Rule(mask=mask)
+        between = by_block(~first_queries(1) & first_queries(last) & prefix(1), self.block)
+        return Rule(bias=repeated(between, 1 + self.random_blocks), mask=mask)
+
+
+class BigBirdAttention(MultiHeadAttention):
+    """Attention under a pattern that depends on the length.
+
+    Args:
+      options: the sizes.
+      pattern: what joins the rule; None for nothing.
+      rule: the mechanism otherwise.
+      rngs: where the initial parameters come from.
+    """
+
+    def __init__(
+        self, options: BlockOptions, pattern: BlockSparse | None, *, rule: Rule, rngs: nnx.Rngs
+    ) -> None:
+        super().__init__(
+            options.width, options.heads, rule=rule, dropout=options.attention_dropout, rngs=rngs
+        )
+        self.pattern = pattern
+
+    def rule_of(self, length: int) -> Rule:
+        """The module's rule, joined by the pattern's bias and mask."""
+        if self.pattern is None:
+            return self.rule
+        sparse, bias = self.pattern.rule(length), self.rule.bias
+        if bias is not None and sparse.bias is not None:
+            bias = bias + sparse.bias
+        return self.rule.replace(bias=bias or sparse.bias) & sparse.mask
+
+
+class BigBird(Bert):
+    """BERT for long documents: its attention takes time and memory linear in their length.
+
+    Args:
+      config: the sizes and the head.
+      rule: the mechanism of all attention; the pattern of each layer joins it.
+      rngs: where the initial parameters come from.
+
+    Reference: Zaheer et al. (2020).
+
+    >>> blocks = BlockOptions(width=8, hidden=16, heads=2)
+    >>> config = BigBirdConfig(11, 64, 2, 1, blocks, block=4, random_blocks=1)
+    >>> make = lambda ids: BigBird(config, rngs=nnx.Rngs(0))(ids)
+    >>> jax.eval_shape(make, jnp.ones((1, 33), int)).shape
+    (1, 33, 8)
+    """
+
+    config: BigBirdConfig
+
+    def __init__(
+        self,
+        config: BigBirdConfig = BigBirdConfig(),
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(config, rule=rule, rngs=rngs)
+
+    @classmethod
+    def base(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """BigBird of 127 million parameters, for 4,096 tokens."""
+        return cls(BigBirdConfig(head=head), rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
+        """BigBird of 359 million parameters, for 4,096 tokens."""
+        config = BigBirdConfig(layers=24, blocks=_blocks(1024, 16), head=head)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    def _layer(self, number: int, rule: Rule, rngs: nnx.Rngs) -> EncoderBlock:
+        config, pattern = self.config, None
+        if config.attention == "block_sparse":
+            seed = None if config.seed is None else config.seed + number
+            pattern = BlockSparse(config.block, config.random_blocks, seed)
+        attention = BigBirdAttention(config.blocks, pattern, rule=rule, rngs=rngs)
+        return EncoderBlock(config.blocks, attention=attention, rngs=rngs)

@@ -1,0 +1,91 @@
+"""Performer: a causal stack whose softmax is estimated by random features, in linear time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Self
+
+import jax
+from flax import nnx
+
+from attn_jax.functional import features, masks, normalizers, scores
+from attn_jax.functional.rule import Rule
+from attn_jax.models.gpt import CausalStack, GPTConfig
+from attn_jax.modules.blocks import BlockOptions
+
+Array = jax.Array
+
+
+def _blocks(hidden: int) -> BlockOptions:
+    return BlockOptions(512, hidden, 8, norm="pre", activation="gelu", epsilon=1e-5)
+
+
+@dataclasses.dataclass(frozen=True)
+class PerformerConfig(GPTConfig):
+    """The sizes of a Performer; the defaults are those of the paper's models of proteins.
+
+    Args:
+      features: how many random features a query or key of one head has.
+      orthogonal: whether their directions are, in blocks of a head's depth.
+      others: as of :class:`attn_jax.models.GPTConfig`.
+    """
+
+    vocabulary: int = 32
+    positions: int = 1024
+    layers: int = 36
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(1024))
+    tied: bool = False
+    features: int = 256
+    orthogonal: bool = True
+
+
+class Performer(CausalStack):
+    r"""A language model whose attention estimates a softmax with positive random features (FAVOR+).
+
+    .. math:: y_i = \frac{\varphi(q_i) \sum_{j \le i} \varphi(k_j) v_j^\top}
+              {\varphi(q_i) \sum_{j \le i} \varphi(k_j)}, \quad
+              \mathbb{E}\, \varphi(q) \cdot \varphi(k) = e^{q \cdot k / \sqrt{d}}
+
+    The features of each layer are arrays in its rule, and no parameters.
+
+    Args:
+      config: the sizes.
+      rngs: where the initial parameters and the features come from.
+
+    Reference: Choromanski et al. (2021), lemma 1 and section 2.4.
+
+    >>> config = PerformerConfig(11, 6, 1, BlockOptions(width=8, hidden=16, heads=2), features=12)
+    >>> model = nnx.eval_shape(lambda: Performer(config, rngs=nnx.Rngs(0)))
+    >>> model.layers[0].self_attention.rule.score.feature_map.directions.shape
+    (12, 4)
+    """
+
+    config: PerformerConfig
+
+    def __init__(self, config: PerformerConfig = PerformerConfig(), *, rngs: nnx.Rngs) -> None:
+        super().__init__(config, rngs=rngs)
+        self.redraw(rngs.params())
+
+    @classmethod
+    def protein(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """For proteins of 1,024 amino acids: 36 layers of width 512."""
+        return cls(rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def imagenet64(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """For images of 64 × 64 in three colours of 256 shades: 6 layers of width 512."""
+        config = PerformerConfig(256, 12_288, 6, _blocks(2048))
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    def redraw(self, rng: Array) -> None:
+        """Draws the features of every layer anew, as is done now and then while it is trained."""
+        for i, layer in enumerate(self.layers):
+            attention = layer.self_attention
+            draw = features.favor(
+                jax.random.fold_in(rng, i),
+                attention.depth,
+                self.config.features,
+                self.config.orthogonal,
+            )
+            estimate = Rule(scores.kernel(draw), normalizer=normalizers.l1())
+            attention.rule = estimate & masks.causal()
