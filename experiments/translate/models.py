@@ -53,6 +53,7 @@ class Model:
       encoder_layers, decoder_layers: how many blocks.
       norm: post or pre.
       activation: relu, gelu or silu.
+      epsilon: added to the variance in each layer normalisation.
       dropout: rate on embeddings and on the output of each sublayer.
       attention_dropout: rate on attention weights.
       activation_dropout: rate inside the feed-forward networks.
@@ -70,6 +71,7 @@ class Model:
     decoder_layers: int = 2
     norm: str = "post"
     activation: str = "relu"
+    epsilon: float = 1e-6
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -82,13 +84,14 @@ class Model:
     def build(self, vocabulary: int, seed: int) -> Transformer:
         """See :class:`Architecture`."""
         sizes = ("width", "hidden", "heads", "encoder_layers", "decoder_layers", "longest")
-        _check(self, sizes, ("dropout", "attention_dropout", "activation_dropout"))
+        _check(self, sizes, ("epsilon", "dropout", "attention_dropout", "activation_dropout"))
         blocks = BlockOptions(
             width=self.width,
             hidden=self.hidden,
             heads=self.heads,
             norm=self.norm,  # type: ignore[arg-type]
             activation=self.activation,
+            epsilon=self.epsilon,
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             activation_dropout=self.activation_dropout,
