@@ -68,5 +68,5 @@ def test_sinusoids_are_added_where_the_tokens_stand():
 def test_unknown_options_are_refused_with_what_is_allowed():
     with pytest.raises(ValueError, match='"pre" or "post"'):
         BlockOptions(norm="both")
-    with pytest.raises(ValueError, match="relu, gelu, gelu_tanh, silu"):
+    with pytest.raises(ValueError, match="relu, gelu, gelu_tanh, gelu_sigmoid, silu"):
         BlockOptions(activation="tanh")
