@@ -157,6 +157,7 @@ def test_neither_padding_nor_the_start_token_is_ever_emitted_and_every_row_ends(
                 assert (found.tokens[row, i, len(y) :] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_longer_buffer_and_limits_out_of_range_change_nothing_but_the_shape():
     models = tables(8)
     short = run_beam(models, LIMITS, BEAM)
@@ -196,6 +197,7 @@ def test_draws_follow_the_distribution_that_the_options_describe(options, kept):
     np.testing.assert_allclose(observed[2:], expected / expected.sum(), atol=0.03)
 
 
+@pytest.mark.slow
 def test_draws_differ_between_hypotheses_and_repeat_with_the_key():
     models, limits = tables(9), np.full(ROWS, LENGTH)
     rngs = jax.random.split(jax.random.key(2), ROWS)
@@ -205,6 +207,7 @@ def test_draws_differ_between_hypotheses_and_repeat_with_the_key():
     assert (np.asarray(found.tokens) != np.asarray(found.tokens[:, :1])).any()
 
 
+@pytest.mark.slow
 def test_other_special_ids_serve_as_well():
     """A model whose start token is its padding, 5, and whose end token is 0."""
     models = tables(10)

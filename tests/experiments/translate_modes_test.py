@@ -78,6 +78,7 @@ def by_hand(system, state, pairs):
     return list(zip((chosen * real).sum(-1), real.sum(-1)))
 
 
+@pytest.mark.slow
 def test_every_pair_is_scored_and_the_score_is_that_of_the_model(corpus, workdir, system, tmp_path):
     targets = [*ODD[1:], "un rot gat"]
     for name, lines in (("in", ODD), ("out", targets)):

@@ -46,6 +46,7 @@ def test_padding_changes_nothing(call):
     np.testing.assert_allclose(call(repadded, INPUTS), call(SOURCE, INPUTS), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_row_of_padding_is_finite_and_moves_nothing(call):
     rows = jnp.zeros((1, 6), int)
     logits = call(jnp.concatenate([SOURCE, rows]), jnp.concatenate([INPUTS, rows[:, :5]]))
@@ -63,6 +64,7 @@ def test_cached_steps_equal_the_full_pass_for_every_hypothesis(model, call):  # 
         np.testing.assert_allclose(logits, jnp.repeat(full[:, t : t + 1], 3, 1), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_selecting_hypotheses_carries_their_past_along(model, call):
     graph, state = nnx.split(model)
 
@@ -86,6 +88,7 @@ def test_selecting_hypotheses_carries_their_past_along(model, call):
     np.testing.assert_allclose(logits[1], jnp.repeat(kept, 2, 0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_follows_the_example_and_not_its_company(call):
     keys = jax.vmap(lambda n: jax.random.fold_in(jax.random.key(0), n))(jnp.arange(2))
     together = call(SOURCE, INPUTS, rng=keys)
@@ -93,6 +96,7 @@ def test_dropout_follows_the_example_and_not_its_company(call):
     assert jnp.abs(together - call(SOURCE, INPUTS)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_cross_attention_shows_each_layer_and_never_padding(model):
     weights = model.cross_attention(SOURCE, INPUTS)
     assert [w.shape for w in weights] == [(2, 4, 5, 6)] * 2

@@ -93,6 +93,7 @@ def test_weights_are_those_that_multiply_the_values():  # A19
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_rule_put_into_a_module_is_used_and_trains():
     attention = MultiHeadAttention(WIDTH, HEADS, rngs=nnx.Rngs(0))
     x = inputs(2, 5, WIDTH)

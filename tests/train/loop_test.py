@@ -222,6 +222,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_state(  # T24
     assert metrics_of(tmp_path) == metrics_of(whole)
 
 
+@pytest.mark.slow
 def test_as_many_as_may_be_are_skipped(train, tiny, tmp_path, capsys):
     step = make_step(tiny.spoilt_loss, tiny.optimizer(), skip=2)
     state, report = train(tmp_path / "two", spoil=[4, 5], step=step)

@@ -46,6 +46,7 @@ def test_value_and_gradient_are_those_of_the_formula(smoothing, dtype):
     np.testing.assert_allclose(gradient.astype(jnp.float32), expected_gradient, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_forward_reverse_and_second_derivatives_agree_with_finite_differences():
     logits, labels = example()
     loss = jax.jit(lambda z: cross_entropy(z, labels, smoothing=0.1)["loss"])

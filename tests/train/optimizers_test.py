@@ -27,6 +27,7 @@ def test_decay_is_for_matrices_that_are_no_bias_norm_or_embedding():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ALL)
 def test_with_no_gradient_only_what_decays_shrinks(make):
     optimizer = make(constant(0.1), decay=0.5)
