@@ -109,12 +109,20 @@ def _arguments(value: Value) -> Iterator[str]:
     fields = dataclasses.fields(value)  # type: ignore[arg-type]
     for field in fields:
         content = getattr(value, field.name)
-        if content is field.default:
+        if content is field.default or _is_same(content, field.default):
             continue
         if field.metadata.get("leaf") and _equals_default(content, field.default):
             continue
         by_place = len(fields) == 1 or field.default is dataclasses.MISSING
         yield show(content) if by_place else f"{field.name}={show(content)}"
+
+
+def _is_same(content: Any, default: Any) -> bool:
+    """Whether a value without numbers is a default that went through a transformation."""
+    if type(content) is not type(default) or not isinstance(content, Value):
+        return False
+    leaves, structure = jax.tree.flatten(content)
+    return not leaves and structure == jax.tree.structure(default)
 
 
 def _equals_default(content: Any, default: Any) -> bool:
@@ -130,6 +138,8 @@ def show(content: Any) -> str:
         if content.ndim == 0 and not jax.dtypes.issubdtype(content.dtype, jax.dtypes.prng_key):
             number = content.item()
             return f"{number:.4g}" if isinstance(number, float) else str(number)
+        return f"{content.dtype}[{','.join(map(str, content.shape))}]"
+    if isinstance(content, jax.ShapeDtypeStruct) or hasattr(content, "__jax_array__"):
         return f"{content.dtype}[{','.join(map(str, content.shape))}]"
     if callable(content) and hasattr(content, "__name__"):
         return str(content.__name__)

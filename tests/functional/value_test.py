@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attn_jax import Rule, masks
 from attn_jax.functional.value import Value, leaf, raw
 
 
@@ -113,6 +114,17 @@ def test_traced_leaves_print_by_type():
     seen = []
     jax.jit(lambda value: seen.append(repr(value)))(thing(weight=[1.0, 2.0]))
     assert seen == ["thing(weight=float32[2])"]
+
+
+def test_a_default_that_went_through_a_transformation_prints_as_one():
+    rule = Rule(mask=masks.causal())
+    assert repr(jax.tree.map(jnp.copy, rule)) == repr(rule) == "Rule(mask=causal())"
+
+
+def test_flax_variables_and_shapes_print_by_type():
+    value = thing(part=nnx.Param(jnp.ones(3)))
+    assert repr(value) == "thing(part=float32[3])"
+    assert repr(jax.eval_shape(lambda: thing(weight=jnp.ones(2)))) == "thing(weight=float32[2])"
 
 
 def test_raw_takes_arrays_out_of_flax_variables():
