@@ -19,6 +19,7 @@ def number_maps(
     *,
     query_name: str = "query",
     key_name: str = "key",
+    bar_name: str = "attention weight",
 ) -> Figure:
     """Attention weights between numbers, each cell where its query and key are; side by side.
 
@@ -28,7 +29,7 @@ def number_maps(
       queries: `t`, increasing.
       keys: `s`, not decreasing.
       title: a heading.
-      query_name, key_name: what the axes are called.
+      query_name, key_name, bar_name: what the axes and the scale of colours are called.
 
     Returns:
       A figure of its own, in no global list; `plots.save` writes it.
@@ -60,7 +61,7 @@ def number_maps(
     grid[0].invert_yaxis()
     grid[0].set_ylabel(query_name, fontsize=8)
     bar = figure.colorbar(picture, ax=list(grid), aspect=24, pad=0.01)
-    bar.set_label("attention weight", fontsize=8)
+    bar.set_label(bar_name, fontsize=8)
     bar.ax.tick_params(labelsize=7)
     if title:
         figure.suptitle(title, fontsize=10, parse_math=False)

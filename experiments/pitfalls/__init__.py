@@ -1,0 +1,1 @@
+"""Five traps of practice, each made visible beside what mends it."""
