@@ -110,5 +110,9 @@ def _rules(model: Any) -> dict[str, str]:
     def shapes(rule: Rule) -> Rule:
         return jax.tree.map(jnp.shape, rule, is_leaf=lambda x: isinstance(x, nnx.Variable))
 
-    rules = {dotted(path): getattr(m, "rule", None) for path, m in nnx.iter_modules(model)}
-    return {path: repr(shapes(rule)) for path, rule in rules.items() if isinstance(rule, Rule)}
+    rules = {}
+    for path, module in nnx.iter_modules(model):
+        if isinstance(rule := getattr(module, "rule", None), Rule):
+            pattern = getattr(module, "pattern", None)  # what joins it, by length
+            rules[dotted(path)] = f"{shapes(rule)!r}{f' & {pattern}' if pattern else ''}"
+    return rules

@@ -1,12 +1,14 @@
 """Longformer, BigBird and the sparse causal stacks: who sees whom, sizes, memory, caches."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 
-from attn_jax import Rule, biases, masks
+from attn_jax import Rule, biases, interop, masks
 from attn_jax.decode.cache import Continuation
 from attn_jax.functional.tiles import whole
 from attn_jax.models.bigbird import BigBird, BigBirdConfig, BlockSparse
@@ -102,6 +104,15 @@ def test_a_rule_is_replaced_and_the_pattern_stays():
     assert ((np.asarray(seen) > 0) == expected).all()
     model.layers[0].self_attention.pattern = None
     assert (jax.jit(lambda ids: model.attention_maps(ids))(ids)[0] > 0).all()
+
+
+@pytest.mark.slow
+def test_a_pattern_that_was_taken_away_is_not_saved(tmp_path):
+    config = BigBirdConfig(11, 40, 1, 1, BLOCKS, block=2, random_blocks=1, seed=None)
+    model = BigBird(dataclasses.replace(config, head="masked_language_model"), rngs=nnx.Rngs(0))
+    model.layers[0].self_attention.pattern = None
+    with pytest.raises(ValueError, match=r"layers\.0.*BlockSparse\(block=2"):
+        interop.save(model, tmp_path)
 
 
 CAUSAL = {

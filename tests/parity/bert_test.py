@@ -71,7 +71,7 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     Twins(theirs, tmp_path, record).check(call, inputs)
 
 
-@pytest.mark.parametrize("name", ["BertModel", "RobertaModel"])
+@pytest.mark.parametrize("name", ["BertModel", "RobertaModel", "LongformerModel", "BigBirdModel"])
 def test_an_encoder_without_a_head_agrees_with_its_twin(name, x64, tmp_path, record):
     config = getattr(transformers, name.replace("Model", "Config"))(**SIZES)
     twins = Twins(redraw(getattr(transformers, name)(config)), tmp_path, record)

@@ -6,7 +6,7 @@ import pytest
 
 from attn_jax import masks
 from tests.parity.images import widen_softmax
-from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, transformers
+from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,33 @@ CASES = {
     "LongformerForSequenceClassification": (17, [[0], [0], [0]], dict(num_labels=3)),
     "LongformerForTokenClassification": (9, ODD, dict(num_labels=5, pad_token_id=0)),
 }  # fmt: skip
+
+
+def show_all(theirs, is_global, windows):
+    """Has a twin give whole maps, of whose rows it gives what lies in the window and is global."""
+    forward = theirs.forward
+
+    def whole(local, far, window):
+        b, h, t, columns = local.shape
+        maps, globals_ = torch.zeros(b, h, t, t, dtype=local.dtype), columns - window - 1
+        places = np.arange(t)
+        for offset in range(-(window // 2), window // 2 + 1):
+            i = places[(places + offset >= 0) & (places + offset < t)]
+            maps[:, :, i, i + offset] += local[:, :, i, globals_ + window // 2 + offset]
+        for row in range(b):
+            for n, place in enumerate(np.nonzero(is_global[row])[0]):
+                maps[row, :, :, place] += local[row, :, :, n]
+                maps[row, :, place] = far[row, :, :t, n]
+        return maps
+
+    def forward_shown(**inputs):
+        outputs = forward(**inputs)
+        if outputs.attentions is not None:
+            far = outputs.global_attentions or [None] * len(windows)
+            outputs.attentions = tuple(map(whole, outputs.attentions, far, windows))
+        return outputs
+
+    theirs.forward = forward_shown
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -54,9 +81,11 @@ def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
         )
         logits = model(ids, segments, **given)
         states = model.hidden_states(ids, segments, **given)
-        return Outputs(cross_entropy(logits, labels), logits, states)
+        maps = model.attention_maps(ids, segments, **given)
+        return Outputs(cross_entropy(logits, labels), logits, states, maps)
 
     twins = Twins(theirs, tmp_path, record)
+    show_all(theirs, is_global & real, twins.ours.config.windows)
     inputs = dict(
         input_ids=ids, token_type_ids=segments, attention_mask=real, labels=labels,
         global_attention_mask=is_global,
