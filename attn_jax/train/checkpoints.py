@@ -26,7 +26,7 @@ Record = dict[str, Any]
 """What JSON can hold and a run needs to go on: data position, counters, config, fingerprints."""
 
 
-_RARE = frozenset({"scale"})
+_RARE = frozenset({"scale", "statistics"})
 
 
 class Unreadable(RuntimeError):

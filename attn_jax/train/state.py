@@ -26,6 +26,8 @@ class State:
       rng: the root key, typed; it never changes, and keys are folded from it.
       ema: exponential moving average of the parameters, or None.
       scale: of the loss, where it is computed in float16, or None.
+      statistics: what the loss carries from batch to batch and no gradient moves, as the running
+        means of batch normalisation, or None.
     """
 
     params: PyTree
@@ -35,6 +37,7 @@ class State:
     rng: Key[Array, ""]
     ema: PyTree | None = None
     scale: LossScale | None = None
+    statistics: PyTree | None = None
 
     @classmethod
     def create(
@@ -45,6 +48,7 @@ class State:
         *,
         ema: bool = False,
         precision: Precision = Precision(),  # noqa: B008
+        statistics: PyTree | None = None,
     ) -> "State":
         """The state before the first step.
 
@@ -54,6 +58,7 @@ class State:
           rng: typed root key of dropout and other draws.
           ema: whether to keep an average of the parameters.
           precision: what the step computes in.
+          statistics: before the first batch, where the loss carries some.
 
         Raises:
           TypeError: the key is not a typed one.
@@ -72,6 +77,7 @@ class State:
             rng=rng,
             ema=jax.tree.map(jnp.copy, params) if ema else None,
             scale=precision.initial_scale(),
+            statistics=statistics,
         )
 
     @property

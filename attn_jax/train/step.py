@@ -12,13 +12,14 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from attn_jax.train.losses import Sums
 from attn_jax.train.optimizers import Optimizer
-from attn_jax.train.precision import LossScale, Precision
+from attn_jax.train.precision import Precision
 from attn_jax.train.sharding import Batch, Layout
 from attn_jax.train.state import State
 
-Loss = Callable[[PyTree, Mapping[str, Array], Key[Array, "b"] | None], Sums]
-"""(params, batch, rngs) to sums over real tokens; `rngs` has a key for each row, or is None where
-nothing is to be drawn."""
+Loss = Callable[..., Any]
+"""(params, batch, rngs) to `Sums` over real tokens; `rngs` has a key for each row, or is None where
+nothing is to be drawn. Where the state has statistics, (params, batch, rngs, statistics) to the sums and
+the next statistics; where nothing is drawn those are not used."""
 
 Metrics = dict[str, Any]
 """`sums` of the loss, `gradient_norm`, `learning_rate` where the optimiser tells it, and `applied`:
@@ -120,20 +121,22 @@ def make_step(
     layout = Layout.of(layout)
 
     def gradient(
-        params: PyTree, scale: LossScale | None, batch: Mapping[str, Array], rngs: Array
-    ) -> tuple[PyTree, Sums]:
-        def total(params: PyTree) -> tuple[Array, Sums]:
-            sums = loss(layout.gathered(precision.cast(params)), batch, rngs)
-            return sums["loss"] if scale is None else sums["loss"] * scale.value, sums
+        state: State, statistics: PyTree | None, batch: Mapping[str, Array], rngs: Array
+    ) -> tuple[tuple[PyTree, Sums], PyTree | None]:
+        def total(params: PyTree) -> tuple[Array, tuple[Sums, PyTree | None]]:
+            params = layout.gathered(precision.cast(params))
+            sums, after = _called(loss, params, batch, rngs, statistics)
+            objective = sums["loss"] if state.scale is None else sums["loss"] * state.scale.value
+            return objective, (sums, after)
 
-        gradients, sums = jax.grad(total, has_aux=True)(params)
-        return layout.stored(gradients), sums
+        gradients, (sums, after) = jax.grad(total, has_aux=True)(state.params)
+        return (layout.stored(gradients), sums), after
 
     def accumulated(
-        params: PyTree, scale: LossScale | None, batch: Mapping[str, Array], rngs: Array
-    ) -> tuple[PyTree, Sums]:
+        state: State, batch: Mapping[str, Array], rngs: Array
+    ) -> tuple[tuple[PyTree, Sums], PyTree | None]:
         if accumulate == 1:
-            return gradient(params, scale, batch, rngs)
+            return gradient(state, state.statistics, batch, rngs)
 
         def cut(array: Array) -> Array:
             # Strided, so that each device's rows stay on it.
@@ -144,15 +147,17 @@ def make_step(
         parts = jax.tree.map(cut, (dict(batch), rngs))
         first, rest = (jax.tree.map(lambda x, at=at: x[at], parts) for at in (0, slice(1, None)))
 
-        def add(total: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, gradient(params, scale, *part)), None
+        def add(so_far: Any, part: Any) -> tuple[Any, None]:
+            total, statistics = so_far
+            found, statistics = gradient(state, statistics, *part)
+            return (jax.tree.map(jnp.add, total, found), statistics), None
 
-        return jax.lax.scan(add, gradient(params, scale, *first), rest)[0]
+        return jax.lax.scan(add, gradient(state, state.statistics, *first), rest)[0]
 
     def update(state: State, batch: Mapping[str, Array]) -> tuple[State, Metrics]:
         rngs = example_keys(state.rng, state.step, batch["index"])
         scale = state.scale
-        gradients, sums = accumulated(state.params, scale, batch, rngs)
+        (gradients, sums), statistics = accumulated(state, batch, rngs)
         divisor = jnp.maximum(sums["count"], 1).astype(float)
         if scale is not None:
             divisor = divisor * scale.value
@@ -190,6 +195,7 @@ def make_step(
             rng=state.rng,
             ema=keep(ema, state.ema),
             scale=scale,
+            statistics=keep(statistics, state.statistics),
         )
         return layout.stored(after), jax.lax.with_sharding_constraint(metrics, layout.whole)
 
@@ -200,8 +206,10 @@ def make_evaluate(
     loss: Loss,
     layout: Layout | Mesh | None = None,
     precision: Precision = Precision(),  # noqa: B008
-) -> Callable[[PyTree, Iterable[Batch]], dict[str, float]]:
+) -> Callable[..., dict[str, float]]:
     """A function of (params, batches) to means over all real tokens, nothing drawn.
+
+    Where the loss carries statistics, of (params, batches, statistics).
 
     Args:
       loss: see `Loss`; it is called with `rngs=None`.
@@ -213,14 +221,18 @@ def make_evaluate(
       gives its share of their rows, as in training.
     """
     layout = Layout.of(layout)
-    sums_of = jax.jit(
-        lambda params, batch: loss(layout.gathered(precision.cast(params)), batch, None),
-        out_shardings=layout.whole,
-    )
 
-    def evaluate(params: PyTree, batches: Iterable[Batch]) -> dict[str, float]:
+    def sums_in(params: PyTree, batch: Mapping[str, Array], statistics: PyTree | None) -> Sums:
+        params = layout.gathered(precision.cast(params))
+        return _called(loss, params, batch, None, statistics)[0]
+
+    sums_of = jax.jit(sums_in, out_shardings=layout.whole)
+
+    def evaluate(
+        params: PyTree, batches: Iterable[Batch], statistics: PyTree | None = None
+    ) -> dict[str, float]:
         params = jax.device_put(params, layout.shardings(params))
-        sums = [sums_of(params, layout.place_batch(batch)) for batch in batches]
+        sums = [sums_of(params, layout.place_batch(batch), statistics) for batch in batches]
         if not sums:
             raise ValueError("expected at least one batch to evaluate on, got none")
         totals = {name: 0.0 for name in sums[0]}
@@ -229,6 +241,14 @@ def make_evaluate(
         return means(totals)
 
     return evaluate
+
+
+def _called(
+    loss: Loss, params: PyTree, batch: Mapping[str, Array], rngs: Any, statistics: PyTree | None
+) -> tuple[Sums, PyTree | None]:
+    if statistics is None:
+        return loss(params, batch, rngs), None
+    return loss(params, batch, rngs, statistics)
 
 
 def means(sums: Mapping[str, float]) -> dict[str, float]:

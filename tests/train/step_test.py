@@ -5,7 +5,9 @@ import numpy as np
 import optax
 import pytest
 
+from attn_jax.train.checkpoints import Checkpoints
 from attn_jax.train.losses import cross_entropy
+from attn_jax.train.retention import Retention
 from attn_jax.train.sharding import pad_rows
 from attn_jax.train.state import State
 from attn_jax.train.step import example_keys, make_evaluate, make_step, means
@@ -174,3 +176,44 @@ def test_means_of_nothing_are_zero():
 def test_what_is_out_of_range_is_refused(tiny, wrong):
     with pytest.raises(ValueError, match="expected accumulate >= 1"):
         make_step(tiny.loss, tiny.optimizer(), **wrong)
+
+
+@pytest.mark.slow
+def test_statistics_go_from_batch_to_batch_and_no_gradient_moves_them(tmp_path):
+    """A running mean of the inputs, of which the loss knows what the evaluation subtracts."""
+
+    def loss(params, batch, rngs, statistics):
+        mean = jnp.mean(batch["x"]) if rngs is not None else statistics["mean"]
+        error = (batch["x"] - mean - params["w"]) ** 2
+        count = jnp.asarray(batch["x"].size, jnp.int32)
+        after = {"mean": 0.5 * statistics["mean"] + 0.5 * mean}
+        return {"loss": jnp.sum(error), "count": count}, after
+
+    def batch(*x):
+        return {"x": np.array(x, np.float32), "index": np.arange(len(x), dtype=np.int32)}
+
+    state = State.create(
+        {"w": jnp.zeros(())},
+        optax.sgd(0.1),
+        jax.random.key(0),
+        statistics={"mean": jnp.zeros(())},
+    )
+    step = make_step(loss, optax.sgd(0.1), skip=1)
+    state, _ = step(step.place(state), batch(2.0, 6.0))
+    assert float(state.statistics["mean"]) == 2.0
+    assert float(state.params["w"]) == 0.0
+    state, metrics = step(state, batch(np.nan, 1.0))
+    assert not metrics["applied"]
+    assert float(state.statistics["mean"]) == 2.0  # of the last good state
+    evaluate = make_evaluate(loss)
+    found = evaluate(state.params, [batch(2.0, 4.0)], state.statistics)
+    assert found["loss"] == pytest.approx(2.0)
+
+    in_two = make_step(loss, optax.sgd(0.1), accumulate=2, skip=1)
+    after, _ = in_two(in_two.place(state), batch(8.0, 4.0, 8.0, 4.0))  # 8 and 8, then 4 and 4
+    assert float(after.statistics["mean"]) == 0.5 * (0.5 * 2 + 0.5 * 8) + 0.5 * 4
+    with Checkpoints(tmp_path, Retention()) as checkpoints:
+        checkpoints.save(after, {})
+        checkpoints.wait()
+        read, _ = checkpoints.newest(state)
+    chex.assert_trees_all_equal(read.statistics, after.statistics)
