@@ -1,0 +1,1 @@
+"""How a model knows where its tokens stand, and what becomes of that beyond where it was trained."""
