@@ -38,13 +38,14 @@ def _blocks(width: int, heads: int) -> BlockOptions:
 class BigBirdConfig(BertConfig):
     """The sizes of a BigBird; the defaults are its base model.
 
+    The other fields are those of :class:`attn_jax.models.BertConfig`.
+
     Args:
       attention: "block_sparse", or "original_full": BERT's.
       block: how many positions make a block.
       random_blocks: how many blocks each block sees besides its neighbours and the two ends.
       seed: from which these are drawn, in each layer anew. None: all of them are the first block,
         counted again, which is how ``transformers`` evaluates a published model.
-      others: as of :class:`attn_jax.models.BertConfig`.
     """
 
     vocabulary: int = 50_358

@@ -19,8 +19,10 @@ LINEAR = Rule(scores.kernel(features.elu_plus_one()), normalizer=normalizers.l1(
 class LinearTransformerConfig(GPTConfig):
     """The sizes of a Linear Transformer; the defaults are the published ones for MNIST.
 
-    Args:
-      others: as of :class:`attn_jax.models.GPTConfig`.
+    The other fields are those of :class:`attn_jax.models.GPTConfig`.
+
+    Raises:
+      ValueError: positions of a kind that is a bias.
     """
 
     vocabulary: int = 256
@@ -30,6 +32,13 @@ class LinearTransformerConfig(GPTConfig):
         default_factory=lambda: BlockOptions(256, 1024, 8, activation="gelu", epsilon=1e-5)
     )
     tied: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind in ("alibi", "t5"):
+            raise ValueError(
+                "sums of products of features leave no place for a bias of single pairs: kind must be "
+                f"sinusoidal, learned, rotary or none, got {self.kind!r}"
+            )
 
 
 class LinearTransformer(CausalStack):

@@ -38,9 +38,10 @@ def _blocks(width: int, heads: int) -> BlockOptions:
 class LongformerConfig(BertConfig):
     """The sizes of a Longformer; the defaults are its base model, a RoBERTa otherwise.
 
+    The other fields are those of :class:`attn_jax.models.BertConfig`.
+
     Args:
       windows: how many neighbours a token sees in each layer, both sides together.
-      others: as of :class:`attn_jax.models.BertConfig`.
     """
 
     vocabulary: int = 50_265

@@ -8,9 +8,9 @@ from typing import Self
 import jax
 from flax import nnx
 
-from attn_jax.functional import features, masks, normalizers, scores
-from attn_jax.functional.rule import Rule
-from attn_jax.models.gpt import CausalStack, GPTConfig
+from attn_jax.functional import features, scores
+from attn_jax.models.gpt import CausalStack
+from attn_jax.models.linear_transformer import LINEAR, LinearTransformerConfig
 from attn_jax.modules.blocks import BlockOptions
 
 Array = jax.Array
@@ -21,13 +21,14 @@ def _blocks(hidden: int) -> BlockOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PerformerConfig(GPTConfig):
+class PerformerConfig(LinearTransformerConfig):
     """The sizes of a Performer; the defaults are those of the paper's models of proteins.
+
+    The other fields are those of :class:`LinearTransformerConfig`.
 
     Args:
       features: how many random features a query or key of one head has.
       orthogonal: whether their directions are, in blocks of a head's depth.
-      others: as of :class:`attn_jax.models.GPTConfig`.
     """
 
     vocabulary: int = 32
@@ -63,7 +64,7 @@ class Performer(CausalStack):
     config: PerformerConfig
 
     def __init__(self, config: PerformerConfig = PerformerConfig(), *, rngs: nnx.Rngs) -> None:
-        super().__init__(config, rngs=rngs)
+        super().__init__(config, rule=LINEAR, rngs=rngs)
         self.redraw(rngs.params())
 
     @classmethod
@@ -87,5 +88,4 @@ class Performer(CausalStack):
                 self.config.features,
                 self.config.orthogonal,
             )
-            estimate = Rule(scores.kernel(draw), normalizer=normalizers.l1())
-            attention.rule = estimate & masks.causal()
+            attention.rule = attention.rule.replace(score=scores.kernel(draw))

@@ -37,6 +37,8 @@ def _blocks(heads: int, dropout: float) -> BlockOptions:
 class SparseTransformerConfig(GPTConfig):
     """The sizes of a Sparse Transformer; the defaults are the published one for text.
 
+    The other fields are those of :class:`attn_jax.models.GPTConfig`.
+
     Args:
       pattern: "strided": a position sees the last ones, or every `stride`-th one before; "fixed": its
         own block, or the last ones of every block before.
@@ -46,7 +48,6 @@ class SparseTransformerConfig(GPTConfig):
         each; "merged": all see both.
       grid: positions are counted along several axes, the last one fastest, as rows and columns or
         as rows, columns and colours, and each axis has a table; their sizes multiply to `positions`.
-      others: as of :class:`attn_jax.models.GPTConfig`.
     """
 
     vocabulary: int = 256
@@ -141,7 +142,7 @@ class SparseTransformer(CausalStack):
     >>> config = SparseTransformerConfig(11, 6, 2, blocks, stride=3, summary=1, grid=(2, 3))
     >>> model = nnx.eval_shape(lambda: SparseTransformer(config, rngs=nnx.Rngs(0)))
     >>> model.layers[0].self_attention.rule.mask
-    (same_block(3) | block_ends(3, 1)) & causal()
+    causal() & (same_block(3) | block_ends(3, 1))
     """
 
     config: SparseTransformerConfig
@@ -160,9 +161,10 @@ class SparseTransformer(CausalStack):
                 f"{config.positions} positions"
             )
         super().__init__(config, rule=rule, rngs=rngs)
-        self.positions = nnx.data(GridEmbedding(config.grid, config.blocks.width, rngs=rngs))
+        if self.positions is not None:
+            self.positions = nnx.data(GridEmbedding(config.grid, config.blocks.width, rngs=rngs))
         for i, layer in enumerate(self.layers):
-            layer.self_attention.rule = rule & config.mask(i) & masks.causal()
+            layer.self_attention.rule &= config.mask(i)
 
     @classmethod
     def text(cls, *, rngs: nnx.Rngs | None = None) -> Self:
