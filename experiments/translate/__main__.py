@@ -11,6 +11,7 @@ from experiments.overrides import UsageError
 from experiments.translate.attention import attention
 from experiments.translate.config import Config
 from experiments.translate.evaluation import evaluate
+from experiments.translate.exporting import export
 from experiments.translate.scoring import score
 from experiments.translate.training import train
 from experiments.translate.translation import translate
@@ -29,6 +30,7 @@ STAGES = {
     "translate": Stage(translate, frozenset({"input", "output", "nbest"})),
     "score": Stage(score, frozenset({"input", "target", "output"})),
     "attention": Stage(attention, frozenset({"input", "target", "output"})),
+    "export": Stage(export, frozenset({"output"})),
 }
 EXPERIMENT = command_line.Experiment(
     name="translate",
@@ -40,7 +42,7 @@ EXPERIMENT = command_line.Experiment(
         "target": "a file of their translations, to score, to evaluate by, or to draw; without,"
         " lines are `source TAB target`",
         "output": "where translations or scores go, standard output by default; a directory where"
-        " --mode=evaluate or attention",
+        " --mode=evaluate, attention or export",
         "nbest": "how many translations of each line to write, with their scores",
         "against": "another workdir, or a file of translations, to compare with where"
         " --mode=evaluate",
@@ -48,8 +50,8 @@ EXPERIMENT = command_line.Experiment(
         " workdir's profile",
     },
     distributed=("train", "evaluate"),
-    help="Trains a model on sentence pairs, evaluates it, translates and scores with it, and draws"
-    " where it looks.",
+    help="Trains a model on sentence pairs, evaluates it, translates and scores with it, draws where it"
+    " looks, and writes it in the format of transformers.",
 )
 
 

@@ -1,11 +1,20 @@
 """A translation run of a few sentences and a few parameters, through its command line."""
 
 import contextlib
+import dataclasses
 import io
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.translate.__main__ import main
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attn_jax.train import Checkpoints, Retention
+from experiments.command_line import parse
+from experiments.translate.__main__ import EXPERIMENT, main
+from experiments.translate.system import System
+from experiments.translate.workdir import Workdir
 
 WORDS = {"one": "un", "two": "dos", "red": "rot", "tan": "ros", "cat": "gat", "dog": "can"}
 SENTENCES = [
@@ -72,3 +81,18 @@ def refused(said: Said, *parts: str) -> None:
     assert said.err.count("\n") == 1
     for part in parts:
         assert part in said.err
+
+
+def leave_drawn(corpus: Path, workdir: Path, *more: str) -> None:
+    """A workdir as a run leaves it whose matrices are drawn, far from the initial ones."""
+
+    def draw(x: jax.Array) -> jax.Array:
+        return jnp.asarray(rng.normal(size=x.shape), x.dtype) if x.ndim > 1 else x
+
+    config = parse(EXPERIMENT, arguments(corpus, workdir, *more)).config
+    tokenizer = Workdir(workdir).begin(config, config.data.load())
+    state, rng = System(config, tokenizer).initial_state(), np.random.default_rng(0)
+    params = jax.tree.map(draw, state.params)
+    state = dataclasses.replace(state, params=params)
+    with Checkpoints(workdir / "checkpoints", Retention()) as checkpoints:
+        checkpoints.save(state, {"identity": {"tokenizer": tokenizer.fingerprint}})
