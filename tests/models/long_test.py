@@ -56,7 +56,7 @@ def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"\(2, 3\) multiply to 6, expected 8 positions"):
         SparseTransformer(SparseTransformerConfig(11, 8, 1, BLOCKS, grid=(2, 3)), rngs=nnx.Rngs(0))
     for config in (LinearTransformerConfig, PerformerConfig):
-        with pytest.raises(ValueError, match="kind must be sinusoidal.*got 'alibi'"):
+        with pytest.raises(ValueError, match=r"kind must be sinusoidal.*got 'alibi'"):
             config(kind="alibi")
 
 
