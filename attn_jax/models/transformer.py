@@ -15,6 +15,7 @@ from attn_jax.functional.masks import causal, valid
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock
 from attn_jax.modules.embeddings import TokenEmbedding
+from attn_jax.modules.layers import through
 from attn_jax.modules.positional import AddedPositions, biased, checked
 
 Array = jax.Array
@@ -114,7 +115,7 @@ class Transformer(nnx.Module):
             self.decoder_norm = nnx.LayerNorm(width, rngs=rngs)
         if config.output_bias:
             self.output_bias = nnx.Param(jnp.zeros(self.target_embedding.table.shape[0]))
-        self.dropout = blocks.dropout
+        self.dropout, self.scanned = blocks.dropout, blocks.scanned
 
     def __call__(self, source: Array, inputs: Array, *, rng: Array | None = None) -> Array:
         """Logits of the token that follows each of `inputs`.
@@ -130,9 +131,11 @@ class Transformer(nnx.Module):
         noise = None if rng is None else Dropout(self.dropout, rng).at(1)
         memory, mask = self.encode(source, rng=rng), self.memory_mask(source)
         x = self._embed_target(inputs, noise and noise.at(0))
-        for i, block in enumerate(self.decoder, start=1):
-            x = block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
-        return self._logits(x)
+
+        def decode(block: DecoderBlock, x: Array, i: Any) -> Array:
+            return block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
+
+        return self._logits(through(self.decoder, x, decode, scanned=self.scanned))
 
     def encode(self, source: Array, *, rng: Array | None = None) -> Array:
         """The memory of `b s` source tokens: `b s m`."""
@@ -141,8 +144,11 @@ class Transformer(nnx.Module):
         x = self.source_positions(self.source_embedding(source), jnp.arange(source.shape[-1]))
         x = x if noise is None else noise.at(0).on_features(x)
         mask = self.memory_mask(source)
-        for i, block in enumerate(self.encoder, start=1):
-            x = block(x, mask=mask, noise=noise and noise.at(i))
+
+        def encode(block: EncoderBlock, x: Array, i: Any) -> Array:
+            return block(x, mask=mask, noise=noise and noise.at(i))
+
+        x = through(self.encoder, x, encode, scanned=self.scanned)
         return self.encoder_norm(x) if self.pre_norm else x
 
     def memory_mask(self, source: Array) -> Mask:

@@ -53,6 +53,8 @@ class BlockOptions:
       rotary: whether self-attention rotates queries and keys by their positions.
       saved: what a block keeps of the forward pass for the backward pass: "all"; "products", of
         matrices with parameters; or "inputs", its own. What is not kept is computed again.
+      scanned: whether a Transformer's blocks are compiled as one, see
+        :func:`attn_jax.modules.layers.through`.
 
     Raises:
       ValueError: `norm`, `activation` or `saved` is none of those.
@@ -74,6 +76,7 @@ class BlockOptions:
     centred: bool = True
     rotary: bool = False
     saved: Literal["all", "products", "inputs"] = "all"
+    scanned: bool = False
 
     def __post_init__(self) -> None:
         if self.norm not in ("pre", "post"):

@@ -1,0 +1,62 @@
+"""Layers one after the other: a program for each, or one program that is run for each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attn_jax.modules.watching import is_watched
+
+Array = jax.Array
+
+
+def through(
+    layers: Sequence[nnx.Module],
+    x: Array,
+    call: Callable[[Any, Array, Any], Array],
+    *,
+    scanned: bool = False,
+) -> Array:
+    """What comes of x after all layers.
+
+    Args:
+      layers: any modules.
+      x: given to the first.
+      call: (layer, x, number) to the next x, of the same shape and dtype; numbers count from 1.
+      scanned: whether layers that differ in their parameters alone are compiled as one, which keeps
+        the time that compiling takes from growing with their number. Where they differ in more, a
+        warning says so, and each is compiled. So is each where attention is watched, which cannot
+        look inside.
+
+    >>> layers = [nnx.Linear(2, 2, rngs=nnx.Rngs(i)) for i in range(3)]
+    >>> x = jnp.ones(2)
+    >>> one, each = (through(layers, x, lambda f, x, _: f(x), scanned=s) for s in (True, False))
+    >>> bool(jnp.allclose(one, each))
+    True
+    """
+    if scanned and len(layers) > 1 and not is_watched():
+        graphs, states = zip(*(nnx.split(layer) for layer in layers))
+        if len(set(map(_kind, graphs, states))) == 1:
+            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+            def next_layer(x: Array, given: Any) -> tuple[Array, None]:
+                number, state = given
+                return call(nnx.merge(graphs[0], state), x, number), None
+
+            return jax.lax.scan(next_layer, x, (jnp.arange(1, len(layers) + 1), stacked))[0]
+        warnings.warn(
+            "layers that differ in more than their parameters are compiled one by one", stacklevel=2
+        )
+    for number, layer in enumerate(layers, start=1):
+        x = call(layer, x, number)
+    return x
+
+
+def _kind(graph: Any, state: Any) -> Any:
+    leaves, structure = jax.tree.flatten(state)
+    return graph, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
