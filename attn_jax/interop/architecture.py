@@ -24,6 +24,10 @@ ACTIVATIONS = {
 """Published names of activations, and ours; the first of several is written."""
 
 
+TRAINED = ("dropout", "attention_dropout", "activation_dropout", "saved", "scanned")
+"""Fields of ours that say how a model is trained, and nothing of what it computes."""
+
+
 def same(given: Any) -> Any:
     """What is given, as it is."""
     return given
@@ -136,7 +140,7 @@ class Architecture:
         lost = [
             f"{field} is {value!r}, which config.json would read as {read[field]!r}"
             for field, value in _leaves(config).items()
-            if value != read[field]
+            if value != read[field] and field.split(".")[-1] not in TRAINED
         ]
         if lost:
             raise ValueError(f"{name} has no place for what the model is: {'; '.join(lost)}")
