@@ -62,6 +62,9 @@ class Model:
       score: of all attention: scaled_dot, cosine or l2; their scale is learned, one for all layers.
       normalizer: of all attention: softmax, softmax_sink (learned), sparsemax or entmax15.
       backend: that evaluates attention; auto takes the fastest.
+      saved: what a block keeps of the forward pass for the backward pass: all, products or inputs;
+        what it does not is computed again, for memory.
+      scanned: whether all blocks of a side are compiled as one, for deep models.
     """
 
     width: int = 128
@@ -80,6 +83,8 @@ class Model:
     score: str = "scaled_dot"
     normalizer: str = "softmax"
     backend: str = "auto"
+    saved: str = "all"
+    scanned: bool = False
 
     def build(self, vocabulary: int, seed: int) -> Transformer:
         """See :class:`Architecture`."""
@@ -95,6 +100,8 @@ class Model:
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             activation_dropout=self.activation_dropout,
+            saved=self.saved,  # type: ignore[arg-type]
+            scanned=self.scanned,
         )
         config = TransformerConfig(
             vocabulary=vocabulary,
