@@ -1,0 +1,1 @@
+"""One attention head against many of the same width, what they learn, and what is lost without them."""
