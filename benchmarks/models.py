@@ -67,7 +67,7 @@ CASES = {
         dict(embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=4, image_size=IMAGE),
     ),
     "Longformer-base": Case(
-        "LongformerForMaskedLM", (1, 4096),
+        "LongformerForSequenceClassification", (1, 4096),
         dict(vocab_size=50_265, max_position_embeddings=4098, type_vocab_size=1, pad_token_id=1,
              layer_norm_eps=1e-5),
         dict(BERT_SIZES, attention_window=8),
@@ -93,7 +93,7 @@ class Inputs(NamedTuple):
 
 
 def make(case: Case, *, small: bool) -> tuple[Any, Inputs]:
-    """A random twin, and something to give it; a Longformer's first token is global."""
+    """A random twin, and something to give it; the first token of a Longformer is global."""
     options = case.options | case.small if small else case.options
     kind = getattr(transformers, case.twin)
     torch.manual_seed(0)
@@ -105,9 +105,10 @@ def make(case: Case, *, small: bool) -> tuple[Any, Inputs]:
         return twin, Inputs(images, rng.integers(0, twin.config.num_labels, shape[:1]), None)
     shape = (1, 16) if small else case.shape
     ids, labels = rng.integers(3, twin.config.vocab_size, (2, *shape))
-    is_global = np.zeros(shape, bool)
-    is_global[:, 0] = True
-    return twin, Inputs(ids, labels, is_global if "Longformer" in case.twin else None)
+    if "Longformer" not in case.twin:
+        return twin, Inputs(ids, labels, None)
+    is_global = np.arange(shape[1]) == np.zeros((shape[0], 1))
+    return twin, Inputs(ids, rng.integers(0, twin.config.num_labels, shape[:1]), is_global)
 
 
 def ours(twin: Any, inputs: Inputs) -> list[Program]:
