@@ -10,9 +10,9 @@ memory; and a wrong mask is found by differentiating an untrained model.
 Result to expect (means over seeds 0, 1, 2; 83 s of CPU time on an AMD EPYC that was doing other work):
 
     fetching a value by its key, d = 64    after 50 steps    after 150    (squared error)
-    dot                                    0.41              0.064
-    scaled dot                             0.0075            0.0040
-    cosine, τ = 0.1                        0.0035            0.0014
+    dot                                    0.48              0.064
+    scaled dot                             0.0068            0.0040
+    cosine, τ = 0.1                        0.0031            0.0014
 
     64 examples, 150 steps     training loss    test loss    its least, after    test accuracy
     neither                    0.0005           2.41         0.62, 22 steps      0.63
@@ -27,7 +27,7 @@ Result to expect (means over seeds 0, 1, 2; 83 s of CPU time on an AMD EPYC that
 
     a gradient, 256 tokens     2 layers    16 layers    operations
     all kept                   11 MiB      62 MiB       1
-    blockwise attention        6.1         30           1.1
+    blockwise attention        6.1         30           1.06
     remat, products kept       4.7         13           1.15
     remat                      3.8         4.6          1.27
 
@@ -40,8 +40,7 @@ Result to expect (means over seeds 0, 1, 2; 83 s of CPU time on an AMD EPYC that
     window(2, 2) & causal()    0                       2.09
 
 Of remat's time these cores say little: of 16 layers it took 0.55 of that of "all kept", whose memory had
-to be fetched while others used the machine too. Its operations are what a gradient costs where memory is
-near; the result has both.
+to be fetched while others used the machine too; of 4 layers 1.00. Its operations are the compiler's count.
 """
 
 from experiments.pitfalls.config import Config

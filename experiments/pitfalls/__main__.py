@@ -3,18 +3,19 @@
 import math
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from attn_jax.train import enable_compilation_cache
 from experiments import command_line
 from experiments.command_line import Command
-from experiments.pitfalls import figures
 from experiments.pitfalls.config import Config
+from experiments.pitfalls.figures import draw
 from experiments.pitfalls.leaks import leaks
 from experiments.pitfalls.overfitting import overfitting
 from experiments.pitfalls.rematerialisation import rematerialisation
 from experiments.pitfalls.rounding import rounding
 from experiments.pitfalls.saturation import saturation
-from experiments.results import leave, show, show_paths
+from experiments.results import Row, leave, show, show_paths
 
 EXPERIMENT = command_line.Experiment(
     name="pitfalls",
@@ -29,29 +30,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return command_line.run(EXPERIMENT, report, argv)
 
 
+def run(config: Config) -> tuple[dict[str, list[Row]], dict[str, Any]]:
+    """Falls into each trap and out of it: a table for each, and what trainings went through."""
+    result: dict[str, list[Row]] = {}
+    traces: dict[str, Any] = {}
+    for trained in (saturation, overfitting, leaks):
+        result[trained.__name__], traces[trained.__name__] = trained(config)
+    for measured in (rounding, rematerialisation):
+        result[measured.__name__] = measured(config)
+    return result, traces
+
+
 def report(command: Command) -> None:
-    """Falls into each trap and out of it; leaves result.json, config.json and the pictures."""
-    config, result, pictures = command.config, {}, {}
-    result["saturation"], ways = saturation(config)
-    show("The saturated softmax: fetching a value by its key", result["saturation"])
-    pictures["saturation"] = figures.errors(ways)
-    result["overfitting"], losses = overfitting(config)
-    show("Overfitting: few examples, many steps", result["overfitting"])
-    pictures["overfitting"] = figures.losses(losses)
-    result["rounding"] = rounding(config)
-    show("bfloat16 scores: relative errors of weights", result["rounding"])
-    pictures["rounding"] = figures.roundings(result["rounding"])
-    result["rematerialisation"] = rematerialisation(config)
-    show(
-        "What a gradient keeps; operations and time ÷ those of all kept",
-        result["rematerialisation"],
-    )
-    pictures["rematerialisation"] = figures.memories(result["rematerialisation"])
-    result["leaks"], found = leaks(config)
-    least = math.log(config.leaks.vocabulary)
-    show(f"A wrong mask: honest losses are at least {least:.3f}", result["leaks"])
-    pictures["leaks"] = figures.leakage(found)
-    show_paths(leave(command.workdir, config, result, pictures))
+    """Runs and draws; leaves result.json, config.json and the pictures."""
+    result, traces = run(command.config)
+    least = math.log(command.config.leaks.vocabulary)
+    titles = {
+        "saturation": "The saturated softmax: fetching a value by its key",
+        "overfitting": "Overfitting: few examples, many steps",
+        "rounding": "bfloat16 scores: largest relative errors of weights",
+        "rematerialisation": "What a gradient keeps; operations and time ÷ those of all kept",
+        "leaks": f"A wrong mask: honest losses are at least {least:.3f}",
+    }
+    for name, title in titles.items():
+        show(title, result[name])
+    show_paths(leave(command.workdir, command.config, result, draw(result, traces)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the pitfalls look like: losses on the way, errors by size, memory by depth, leaks."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,19 +13,31 @@ from experiments.results import Row
 DRAWN = ("causal()", "causal(1)", "window(2, 2)", "window(2, 2) & causal()")
 
 
+def draw(result: Mapping[str, Any], traces: Mapping[str, Any]) -> dict[str, Figure]:
+    """The pictures of a run, by name."""
+    return {
+        "saturation": errors(traces["saturation"]),
+        "overfitting": losses(traces["overfitting"]),
+        "rounding": roundings(result["rounding"]),
+        "rematerialisation": memories(result["rematerialisation"]),
+        "leaks": leakage(traces["leaks"]),
+    }
+
+
 def errors(ways: Mapping[str, np.ndarray]) -> Figure:
     """The error of each score on the way."""
-    steps = np.arange(len(next(iter(ways.values())))) + 1
+    lines = {name: way.mean(0) for name, way in ways.items()}
+    steps = 1 + np.arange(len(next(iter(lines.values()))))
     title = "Fetching a value by a noisy, rotated key, at each score's best rate"
-    return fits([Fit(steps, ways)], title, x="step", y="squared error")
+    return fits([Fit(steps, lines)], title, x="step", y="squared error")
 
 
 def losses(ways: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
     """Training and test losses on the way, a panel for each of what mends them."""
     panels = []
     for name, (training, test) in ways.items():
-        steps = np.arange(len(training)) + 1
-        panels.append(Fit(steps, {"training": training, "test": test}, title=name))
+        lines = {"training": training.mean(0), "test": test.mean(0)}
+        panels.append(Fit(1 + np.arange(training.shape[1]), lines, title=name))
     return fits(panels, "Few examples, learned by heart", x="step", y="loss, nats")
 
 
@@ -48,9 +61,9 @@ def memories(rows: Sequence[Row]) -> Figure:
     return trends(layers, lines, title, x="layers", y="temporaries, MiB")
 
 
-def leakage(found: Mapping[str, np.ndarray]) -> Figure:
+def leakage(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
     """The derivative of each output in each input, of an untrained model."""
-    maps = {name: found[name][0] / found[name][0].max() for name in DRAWN}
+    maps = {name: found[name][0][0] / found[name][0][0].max() for name in DRAWN}
     positions = np.arange(len(maps[DRAWN[0]]))
     return number_maps(
         maps,

@@ -78,8 +78,9 @@ def learn(section: Leaks, seen: Any, seed: Any) -> tuple[jax.Array, jax.Array]:
     return leak, descend(loss, weights, adam, section.steps, lambda w, i: loss(w, i + 1))[1]
 
 
-def leaks(config: Config) -> tuple[list[Row], dict[str, np.ndarray]]:
-    """Each mask: what it lets through, and the loss that comes of it; and the leaks, `seeds t t`."""
+def leaks(config: Config) -> tuple[list[Row], dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """Each mask: what it lets through, and the loss that comes of it; and the leaks, `seeds t t`, with
+    the losses, `seeds steps`."""
     section = config.leaks
     seen = np.stack([mask.dense(section.tokens, section.tokens) for mask in MASKS.values()])
     by_seed = jax.vmap(functools.partial(learn, section), (None, 0))
@@ -98,4 +99,4 @@ def leaks(config: Config) -> tuple[list[Row], dict[str, np.ndarray]]:
                 "loss": float(loss[:, -(section.steps // 10) - 1 :].mean()),
             }
         )
-    return rows, dict(zip(MASKS, leaking))
+    return rows, dict(zip(MASKS, zip(leaking, losses)))

@@ -78,7 +78,7 @@ def learn(section: Overfitting, dropout: float, decay: Any, seed: Any) -> dict[s
 
 
 def overfitting(config: Config) -> tuple[list[Row], dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """Neither, either and both; the last row of a name is what is left at the end of training."""
+    """Neither, either and both; and the losses of training and of tests, `seeds steps` each."""
     section, rows, ways = config.overfitting, list[Row](), {}
     decays = {"": 0.0, "weight decay": section.decay}
     for dropout in (0.0, section.dropout):
@@ -89,7 +89,7 @@ def overfitting(config: Config) -> tuple[list[Row], dict[str, tuple[np.ndarray, 
         for i, decay in enumerate(decays):
             name = " and ".join(filter(None, ["dropout" if dropout else "", decay])) or "neither"
             training, testing = (np.asarray(found[which][i]) for which in ("training", "test"))
-            ways[name] = training.mean(0), testing.mean(0)
+            ways[name] = training, testing
             rows.append(
                 {
                     "mended by": name,

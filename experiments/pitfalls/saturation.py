@@ -50,7 +50,8 @@ def learn(score: scores.Score, section: Saturation, rate: Any, seed: Any) -> jax
 
 
 def saturation(config: Config) -> tuple[list[Row], dict[str, np.ndarray]]:
-    """The error of each score at its best rate, early and at the end; and the errors on the way."""
+    """The error of each score at its best rate, a third of the way and at the end; and all of its
+    errors, `seeds steps`."""
     section, rows, ways = config.saturation, list[Row](), {}
     for name, score in SCORES.items():
         by_rate = jax.vmap(functools.partial(learn, score, section), (0, None))
@@ -59,7 +60,8 @@ def saturation(config: Config) -> tuple[list[Row], dict[str, np.ndarray]]:
         )
         last = section.steps - max(section.steps // 10, 1)
         best = int(every[..., last:].mean((1, 2)).argmin())
-        ways[name] = way = np.asarray(every[best].mean(0))
+        ways[name] = np.asarray(every[best])
+        way = ways[name].mean(0)
         rows.append(
             {
                 "score": name,
