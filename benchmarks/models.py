@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(CASES), help="comma-separated")
     parser.add_argument("--small", action="store_true", help="of a few parameters")
     parser.add_argument("--repeats", type=int, default=7, help="turns counted, at most")
-    parser.add_argument("--seconds", type=float, default=40, help="of turns for each model")
+    parser.add_argument("--seconds", type=float, default=20, help="of turns for each model")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/models"))
     options = parser.parse_args()
     names = options.models.split(",")
