@@ -40,7 +40,8 @@ Result to expect (means over seeds 0, 1, 2; 83 s of CPU time on an AMD EPYC that
     window(2, 2) & causal()    0                       2.09
 
 Of remat's time these cores say little: of 16 layers it took 0.55 of that of "all kept", whose memory had
-to be fetched while others used the machine too; of 4 layers 1.00. Its operations are the compiler's count.
+to be fetched while others used the machine too; of 4 layers 1.00. Operations are
+the compiler's count.
 """
 
 from experiments.pitfalls.config import Config
