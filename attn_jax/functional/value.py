@@ -121,8 +121,8 @@ def _is_same(content: Any, default: Any) -> bool:
     """Whether a value without numbers is a default that went through a transformation."""
     if type(content) is not type(default) or not isinstance(content, Value):
         return False
-    leaves, structure = jax.tree.flatten(content)
-    return not leaves and structure == jax.tree.structure(default)
+    structure: Any = jax.tree.structure(content)
+    return structure.num_leaves == 0 and structure == jax.tree.structure(default)
 
 
 def _equals_default(content: Any, default: Any) -> bool:
