@@ -7,8 +7,6 @@ from attn_jax.models.gpt import GPTConfig
 from attn_jax.modules.blocks import BlockOptions
 from attn_jax.modules.positional import checked
 
-PIECES = 4  # that are tested at a time
-
 
 @dataclass
 class Model:
@@ -54,19 +52,6 @@ class Training:
 
 
 @dataclass
-class Reading:
-    """Held-out text, longer than what was trained on.
-
-    Args:
-      longest: characters of a piece.
-      pieces: how many, a multiple of 4.
-    """
-
-    longest: int = 1024
-    pieces: int = 64
-
-
-@dataclass
 class Config:
     """A run of the positions experiment; see the sections.
 
@@ -74,6 +59,7 @@ class Config:
       kinds: of positions, one by one.
       seeds: each number is the mean over these.
       heldout: the part of the Python language reference that is held out.
+      longest: how far that is read, in characters.
     """
 
     kinds: tuple[str, ...] = ("none", "sinusoidal", "learned", "rotary", "t5", "alibi")
@@ -81,7 +67,7 @@ class Config:
     heldout: float = 0.1
     model: Model = field(default_factory=Model)
     train: Training = field(default_factory=Training)
-    test: Reading = field(default_factory=Reading)
+    longest: int = 1024
 
     def checked(self) -> Self:
         """The config itself.
@@ -96,13 +82,9 @@ class Config:
                 "expected train.steps of at least 2, train.rows of at least 1 and some seeds, got"
                 f" {self.train.steps}, {self.train.rows} and {self.seeds}"
             )
-        if not 0 < self.train.length <= self.test.longest:
+        if not 0 < self.train.length <= self.longest:
             raise ValueError(
-                "expected a train.length of at least 1 and test.longest of at least that, got"
-                f" {self.train.length} and {self.test.longest}"
-            )
-        if self.test.pieces < 1 or self.test.pieces % PIECES:
-            raise ValueError(
-                f"expected test.pieces in multiples of {PIECES}, got {self.test.pieces}"
+                "expected a train.length of at least 1 and longest of at least that, got"
+                f" {self.train.length} and {self.longest}"
             )
         return self

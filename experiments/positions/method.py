@@ -23,7 +23,7 @@ from attn_jax.models.gpt import GPT, GPTConfig
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.positional import AddedPositions, biased, checked
 from attn_jax.train import cosine
-from experiments.positions.config import PIECES, Config, Training
+from experiments.positions.config import Config, Training
 from experiments.results import Row
 
 
@@ -73,7 +73,7 @@ def shift(k: int, width: int) -> np.ndarray:
 
 def shifts(config: Config, distances: Sequence[int] = (1, 7, 64, 512)) -> list[Row]:
     """How well one matrix moves the sinusoids of every position up to the longest."""
-    width, longest = config.model.width, config.test.longest
+    width, longest = config.model.width, config.longest
     known = np.asarray(positions.sinusoidal(jnp.arange(longest), width))
     rows: list[Row] = []
     for k in distances:
@@ -184,23 +184,25 @@ def losses(model: GPT, pieces: jax.Array) -> jax.Array:
     return optax.softmax_cross_entropy_with_integer_labels(model(pieces[:, :-1]), pieces[:, 1:])
 
 
-def by_place(learned: Learned, config: Config, text: Text, length: int) -> np.ndarray:
-    """The mean loss at each place of held-out pieces of some length, `seeds t`.
+def by_range(learned: Learned, text: Text, first: int, end: int) -> np.ndarray:
+    """The mean loss of held-out text at places from `first` to `end` of what is read, `seeds`.
+
+    Pieces overlap so that every character of the text is at one of these places once: what differs
+    between ranges is how far the model has read, and never the text.
 
     Raises:
       ValueError: the model has learned fewer positions.
     """
-    n, count = len(text.heldout), config.test.pieces
-    # Evenly spread, and from its end on at its beginning, so that all places see the same text.
-    starts = np.arange(count) * n // count
-    pieces = text.heldout[(starts[:, None] + np.arange(length + 1)) % n]
-    some = pieces.reshape(-1, PIECES, length + 1)
+    n = len(text.heldout)
+    starts = np.arange(0, n, end - first)
+    pieces = text.heldout[(starts[:, None] + np.arange(end + 1)) % n]  # round from its end
 
     @jax.jit
     @jax.vmap
     def at(params: Any) -> jax.Array:
         model = learned.model(params)
-        return jax.lax.map(lambda rows: losses(model, rows), some).mean((0, 1))
+        one = jax.lax.map(lambda piece: losses(model, piece[None])[0, first:], pieces, batch_size=8)
+        return one.mean()
 
     return np.asarray(at(learned.params))
 
@@ -208,8 +210,8 @@ def by_place(learned: Learned, config: Config, text: Text, length: int) -> np.nd
 def ranges(config: Config) -> list[tuple[int, int]]:
     """Places from 0 to the length that is trained on, then to twice as far each, to the longest."""
     ends = [config.train.length]
-    while ends[-1] < config.test.longest:
-        ends.append(min(2 * ends[-1], config.test.longest))
+    while ends[-1] < config.longest:
+        ends.append(min(2 * ends[-1], config.longest))
     return list(zip([0, *ends], ends))
 
 
@@ -219,15 +221,13 @@ def compare(config: Config, text: Text) -> tuple[list[Row], dict[str, np.ndarray
     lines, refusals = {}, {}
     for kind in config.kinds:
         learned = learn(kind, config, text)
-        try:
-            places = by_place(learned, config, text, config.test.longest)
-        except ValueError as refusal:
-            refusals[kind] = str(refusal)
-            places = by_place(learned, config, text, config.train.length)
-        means = [
-            float(places[:, first:end].mean()) if end <= places.shape[1] else None
-            for first, end in ranges(config)
-        ]
+        means: list[float | None] = []
+        for first, end in ranges(config):
+            try:
+                means.append(float(by_range(learned, text, first, end).mean()))
+            except ValueError as refusal:
+                refusals[kind] = str(refusal)
+                means.append(None)
         names = [f"{first}–{end}" for first, end in ranges(config)]
         rows.append({"positions": kind, **dict(zip(names, means))})
         lines[kind] = np.array([np.nan if x is None else x for x in means])
