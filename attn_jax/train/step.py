@@ -158,10 +158,10 @@ def make_step(
         rngs = example_keys(state.rng, state.step, batch["index"])
         scale = state.scale
         (gradients, sums), statistics = accumulated(state, batch, rngs)
-        divisor = jnp.maximum(sums["count"], 1).astype(float)
+        count = jnp.maximum(sums["count"], 1)
+        gradients = jax.tree.map(lambda g: (g / count.astype(float)).astype(g.dtype), gradients)
         if scale is not None:
-            divisor = divisor * scale.value
-        gradients = jax.tree.map(lambda g: (g / divisor).astype(g.dtype), gradients)
+            gradients = jax.tree.map(lambda g: (g / scale.value).astype(g.dtype), gradients)
         norm = optax.tree.norm(gradients)
         finite = jnp.isfinite(sums["loss"]) & jnp.isfinite(norm)
         applied = finite & (state.failures <= skip)
