@@ -81,9 +81,10 @@ def flow(layers: Sequence[Array], residual: float = 0.5) -> np.ndarray:
     edges = np.concatenate(capacities), (np.concatenate(tails), np.concatenate(heads))
     network = coo_array(edges, (size, size)).tocsr()
     flows = np.zeros((t, t))
-    for i in range(t):
-        for j in range(t):
-            flows[i, j] = maximum_flow(network, j, len(mixing) * t + i).flow_value / unit
+    for source in range(t):
+        for sink in range(t):
+            found = maximum_flow(network, source, len(mixing) * t + sink)
+            flows[sink, source] = found.flow_value / unit
     return flows
 
 

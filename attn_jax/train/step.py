@@ -161,7 +161,8 @@ def make_step(
         count = jnp.maximum(sums["count"], 1)
         gradients = jax.tree.map(lambda g: (g / count.astype(float)).astype(g.dtype), gradients)
         if scale is not None:
-            gradients = jax.tree.map(lambda g: (g / scale.value).astype(g.dtype), gradients)
+            unscaled = jnp.reciprocal(scale.value)  # exact: a power of two
+            gradients = jax.tree.map(lambda g: (g * unscaled).astype(g.dtype), gradients)
         norm = optax.tree.norm(gradients)
         finite = jnp.isfinite(sums["loss"]) & jnp.isfinite(norm)
         applied = finite & (state.failures <= skip)

@@ -1,0 +1,1 @@
+collect_ignore = ["devices.py"]  # a script
