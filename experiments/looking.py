@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_jax.data.files import write_atomically
-from attn_jax.diagnostics.examination import examine
+from attn_jax.diagnostics.examination import counted, examine
 from attn_jax.diagnostics.head_map import head_map
 from attn_jax.diagnostics.measures import positional
 from attn_jax.diagnostics.page_data import kind_and_layer
@@ -67,7 +67,7 @@ def look_into(
         _, looks = capture(call, model, *inputs)
         weights = OrderedDict((path, look.weights()) for path, look in looks.items())
         places = {
-            path: positional(w, _fitting(real, path))
+            path: positional(w, counted(real, path))
             for path, w in weights.items()
             if w.shape[-1] == w.shape[-2] and "cross" not in path
         }
@@ -166,11 +166,6 @@ def page(title: str, looked: Looked, examples: Sequence[Example], **more: Any) -
         verdicts=looked.verdicts,
         **more,
     )
-
-
-def _fitting(real: Mapping[str, Any] | None, path: str) -> Any:
-    fitting = [prefix for prefix in real or {} if path.startswith(prefix)]
-    return real[max(fitting, key=len)] if real and fitting else None
 
 
 def _letters(looked: Looked, path: str, head: int) -> str:

@@ -77,9 +77,8 @@ def examine(
     """
     out, looks = capture(call, model, *inputs, **options)
     influences = influence(_projected(call, out), model, looks, *inputs, **options)
-    real = real or {}
     return OrderedDict(
-        (path, _numbers(seen, influences[path], _counted(real, path)))
+        (path, _numbers(seen, influences[path], counted(real, path)))
         for path, seen in looks.items()
     )
 
@@ -132,9 +131,10 @@ def _projected(call: Callable[..., Any], out: Any) -> Callable[..., Array]:
     return f
 
 
-def _counted(real: Mapping[str, Array], path: str) -> Array | None:
-    fitting = [prefix for prefix in real if path.startswith(prefix)]
-    return real[max(fitting, key=len)] if fitting else None
+def counted(real: Mapping[str, Array] | None, path: str) -> Array | None:
+    """Which queries of a layer count: those of the longest beginning of its path, or None for all."""
+    fitting = [prefix for prefix in real or {} if path.startswith(prefix)]
+    return real[max(fitting, key=len)] if real and fitting else None
 
 
 def _numbers(look: Look, influence: Array, real: Array | None) -> HeadNumbers:

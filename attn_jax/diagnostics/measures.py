@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from attn_jax.backends.statistics import AttentionStats
 
@@ -182,6 +180,10 @@ def alike(divergences: ArrayLike, below: float = 0.05) -> list[list[int]]:
     >>> alike(np.array([[0, 0.01, 0.9], [0.01, 0, 0.9], [0.9, 0.9, 0]]))
     [[0, 1]]
     """
+    # A quarter of a second to import, which a run that judges no heads need not wait for.
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
     apart = np.nan_to_num(np.asarray(divergences, np.float64), nan=1.0)
     if len(apart) < 2:
         return []
