@@ -17,12 +17,14 @@ from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, count_real
 from attn_jax.modules.heads import Classification, MaskedLanguageModel
+from attn_jax.modules.watching import attention_maps
 
 Array = jax.Array
 Head = Literal["masked_language_model", "sequence_classification", "token_classification"]
 
 
-def _blocks(width: int, heads: int, epsilon: float = 1e-12) -> BlockOptions:
+def bert_blocks(width: int, heads: int, epsilon: float = 1e-12) -> BlockOptions:
+    """Blocks of a BERT: a hidden width of four times the model's, the exact gelu, post-norm."""
     return BlockOptions(
         width=width,
         hidden=4 * width,
@@ -54,7 +56,7 @@ class BertConfig:
     positions: int = 512
     segments: int = 2
     layers: int = 12
-    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: bert_blocks(768, 12))
     padding: int | None = None
     head: Head | None = None
     labels: int = 2
@@ -101,19 +103,19 @@ class Bert(nnx.Module):
     @classmethod
     def large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
         """BERT of 335 million parameters."""
-        config = BertConfig(layers=24, blocks=_blocks(1024, 16), head=head)
+        config = BertConfig(layers=24, blocks=bert_blocks(1024, 16), head=head)
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def roberta_base(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
         """RoBERTa of 125 million parameters."""
-        config = BertConfig(50_265, 514, 1, 12, _blocks(768, 12, 1e-5), padding=1, head=head)
+        config = BertConfig(50_265, 514, 1, 12, bert_blocks(768, 12, 1e-5), padding=1, head=head)
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def roberta_large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
         """RoBERTa of 355 million parameters."""
-        config = BertConfig(50_265, 514, 1, 24, _blocks(1024, 16, 1e-5), padding=1, head=head)
+        config = BertConfig(50_265, 514, 1, 24, bert_blocks(1024, 16, 1e-5), padding=1, head=head)
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
     def _layer(self, number: int, rule: Rule, rngs: nnx.Rngs) -> EncoderBlock:
@@ -204,8 +206,7 @@ class Bert(nnx.Module):
         mask: Mask = everything(),  # noqa: B008
     ) -> tuple[Array, ...]:
         """Where each layer looks, `b h t t` each; without dropout."""
-        states = self.hidden_states(ids, segments, mask=mask)
-        return tuple(layer.weights(x, mask=mask) for layer, x in zip(self.layers, states))
+        return attention_maps(type(self).hidden_states, self, ids, segments, mask=mask)
 
     def pooled(self, states: Array) -> Array:
         """The first token's last state `b t m`, through a layer of tanh: `b m`."""

@@ -16,7 +16,7 @@ from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import prefix
 from attn_jax.functional.rule import Rule
 from attn_jax.functional.tiles import Tile
-from attn_jax.models.bert import Bert, BertConfig, Head
+from attn_jax.models.bert import Bert, BertConfig, Head, bert_blocks
 from attn_jax.modules.attention import MultiHeadAttention
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 
@@ -24,14 +24,7 @@ Array = jax.Array
 
 
 def _blocks(width: int, heads: int) -> BlockOptions:
-    return BlockOptions(
-        width=width,
-        hidden=4 * width,
-        heads=heads,
-        activation="gelu_tanh",
-        epsilon=1e-12,
-        attention_dropout=0.1,
-    )
+    return dataclasses.replace(bert_blocks(width, heads), activation="gelu_tanh")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,11 +16,13 @@ from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, add_sinusoids
 from attn_jax.modules.positional import Kind, biased, checked
+from attn_jax.modules.watching import attention_maps
 
 Array = jax.Array
 
 
-def _blocks(width: int, heads: int) -> BlockOptions:
+def gpt_blocks(width: int, heads: int) -> BlockOptions:
+    """Blocks of a GPT-2: a hidden width of four times the model's, gelu by tanh, pre-norm."""
     return BlockOptions(
         width=width,
         hidden=4 * width,
@@ -49,7 +51,7 @@ class GPTConfig:
     vocabulary: int = 50_257
     positions: int = 1024
     layers: int = 12
-    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: gpt_blocks(768, 12))
     tied: bool = True
     kind: Kind = "learned"
 
@@ -133,8 +135,7 @@ class CausalStack(nnx.Module):
         positions: Array | None = None,
     ) -> tuple[Array, ...]:
         """Where each layer looks, `b h t t` each; without dropout."""
-        states = self.hidden_states(ids, mask=mask, positions=positions)
-        return tuple(layer.weights(x, mask=mask) for layer, x in zip(self.layers, states))
+        return attention_maps(type(self).hidden_states, self, ids, mask=mask, positions=positions)
 
     def step(self, tokens: Array, cache: Any) -> tuple[Array, Any]:
         """Logits of the token that follows, for k hypotheses of each of b rows.
@@ -215,5 +216,5 @@ class GPT(CausalStack):
 
     @classmethod
     def _of(cls, layers: int, width: int, heads: int, rngs: nnx.Rngs | None) -> Self:
-        config = GPTConfig(layers=layers, blocks=_blocks(width, heads))
+        config = GPTConfig(layers=layers, blocks=gpt_blocks(width, heads))
         return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)

@@ -12,7 +12,7 @@ from flax import nnx
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
-from attn_jax.models.gpt import CausalStack, GPTConfig
+from attn_jax.models.gpt import CausalStack, GPTConfig, gpt_blocks
 from attn_jax.modules.blocks import BlockOptions
 from attn_jax.modules.convolution import expect_channels
 from attn_jax.modules.embeddings import TokenEmbedding
@@ -21,16 +21,7 @@ Array = jax.Array
 
 
 def _blocks(width: int, heads: int) -> BlockOptions:
-    return BlockOptions(
-        width=width,
-        hidden=4 * width,
-        heads=heads,
-        norm="pre",
-        activation="gelu_sigmoid",
-        epsilon=1e-5,
-        centred=False,
-        attention_dropout=0.1,
-    )
+    return dataclasses.replace(gpt_blocks(width, heads), activation="gelu_sigmoid", centred=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,23 +15,12 @@ from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything, global_tokens
 from attn_jax.functional.rule import Rule
-from attn_jax.models.bert import Bert, BertConfig, Head
+from attn_jax.models.bert import Bert, BertConfig, Head, bert_blocks
 from attn_jax.modules.attention import MultiHeadAttention, initializer, split_heads
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.watching import look
 
 Array = jax.Array
-
-
-def _blocks(width: int, heads: int) -> BlockOptions:
-    return BlockOptions(
-        width=width,
-        hidden=4 * width,
-        heads=heads,
-        activation="gelu",
-        epsilon=1e-5,
-        attention_dropout=0.1,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +36,7 @@ class LongformerConfig(BertConfig):
     vocabulary: int = 50_265
     positions: int = 4098
     segments: int = 1
-    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(768, 12))
+    blocks: BlockOptions = dataclasses.field(default_factory=lambda: bert_blocks(768, 12, 1e-5))
     padding: int | None = 1
     windows: tuple[int, ...] = (512,) * 12
 
@@ -178,7 +167,7 @@ class Longformer(Bert):
     @classmethod
     def large(cls, head: Head | None = None, *, rngs: nnx.Rngs | None = None) -> Self:
         """Longformer of 435 million parameters, for 4,096 tokens."""
-        blocks = _blocks(1024, 16)
+        blocks = bert_blocks(1024, 16, 1e-5)
         config = LongformerConfig(layers=24, blocks=blocks, head=head, windows=(512,) * 24)
         return cls(config, rngs=rngs or nnx.Rngs(0))
 

@@ -12,6 +12,7 @@ from flax import nnx
 from attn_jax.functional.dropout import Dropout
 from attn_jax.modules.blocks import BlockOptions
 from attn_jax.modules.convolution import PatchEmbedding, expect_images, pair
+from attn_jax.modules.watching import attention_maps
 from attn_jax.modules.windows import PatchMerging, WindowBlock
 
 Array = jax.Array
@@ -89,12 +90,12 @@ class Stage(nnx.Module):
             for n in range(config.depths[i])
         )
 
-    def states(self, x: Array, *, noise: Dropout | None = None) -> tuple[Array, ...]:
-        """What the first block is given, and what each block returns: blocks + 1 times `b y x m`."""
-        states = [x if self.merging is None else self.merging(x)]
+    def __call__(self, x: Array, *, noise: Dropout | None = None) -> Array:
+        """`b y x m`, to half the rows and columns and twice the width but in the first stage."""
+        x = x if self.merging is None else self.merging(x)
         for n, block in enumerate(self.blocks):
-            states.append(block(states[-1], noise=noise and noise.at(n)))
-        return tuple(states)
+            x = block(x, noise=noise and noise.at(n))
+        return x
 
 
 class Swin(nnx.Module):
@@ -175,22 +176,15 @@ class Swin(nnx.Module):
 
     def hidden_states(self, images: Array, *, rng: Array | None = None) -> tuple[Array, ...]:
         """The embedded patches, and what each stage makes of them: stages + 1 times `b y x m`."""
-        stages = self._states(images, rng)
-        return (stages[0][0], *(states[-1] for states in stages))
-
-    def attention_maps(self, images: Array) -> tuple[Array, ...]:
-        """Where each block looks, `b w h t t` for w windows of t cells each."""
-        pairs = zip(self.stages, self._states(images), strict=True)
-        return tuple(block.weights(x) for stage, xs in pairs for block, x in zip(stage.blocks, xs))
-
-    def _states(self, images: Array, rng: Array | None = None) -> list[tuple[Array, ...]]:
-        """What each stage's first block is given, and what each of its blocks returns."""
         expect_images(images, self.config.channels)
         noise = None if rng is None else Dropout(self.config.depth_dropout, rng)
         height, width = (-n % m for n, m in zip(images.shape[1:3], pair(self.config.patch)))
         images = jnp.pad(images, [(0, 0), (0, height), (0, width), (0, 0)])
-        x, stages = self.patch_norm(self.patches(images)), []
+        states = [self.patch_norm(self.patches(images))]
         for i, stage in enumerate(self.stages):
-            stages.append(stage.states(x, noise=noise and noise.at(i)))
-            x = stages[-1][-1]
-        return stages
+            states.append(stage(states[-1], noise=noise and noise.at(i)))
+        return tuple(states)
+
+    def attention_maps(self, images: Array) -> tuple[Array, ...]:
+        """Where each block looks, `b w h t t` for w windows of t cells each."""
+        return attention_maps(type(self).hidden_states, self, images)

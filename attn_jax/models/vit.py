@@ -14,6 +14,7 @@ from attn_jax.functional.resampling import cubic
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.convolution import PatchEmbedding, expect_images, pair
+from attn_jax.modules.watching import attention_maps
 
 Array = jax.Array
 BLOCKS = BlockOptions(
@@ -161,8 +162,7 @@ class ViT(nnx.Module):
 
     def attention_maps(self, images: Array) -> tuple[Array, ...]:
         """Where each layer looks, `b h n n` each; without dropout."""
-        states = self.hidden_states(images)
-        return tuple(layer.weights(x) for layer, x in zip(self.layers, states))
+        return attention_maps(type(self).hidden_states, self, images)
 
     def _embed(self, images: Array) -> Array:
         expect_images(images, self.config.channels)

@@ -220,11 +220,6 @@ class EncoderBlock(nnx.Module):
 
         return self.options.saving(block)(x)
 
-    def weights(self, x: Array, *, mask: Mask = everything()) -> Array:  # noqa: B008
-        """Where the self-attention looks in a call with these arguments: `*b h t t`."""
-        x = self.attention_residual.norm(x) if self.attention_residual.first else x
-        return self.self_attention.weights(x, mask=mask)
-
     def step(
         self,
         x: Array,

@@ -119,6 +119,24 @@ def capture(
         return call(model, *inputs, **options), looks
 
 
+def attention_maps(
+    call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
+) -> tuple[Array, ...]:
+    """Where every attention of a model looked, first to last, `*b h t s` each.
+
+    Args:
+      call, model: as for :func:`capture`.
+
+    >>> import jax.numpy as jnp
+    >>> from attn_jax.modules import MultiHeadAttention
+    >>> from attn_jax.modules.watching import attention_maps
+    >>> attention = MultiHeadAttention(8, 2, rngs=nnx.Rngs(0))
+    >>> [w.shape for w in attention_maps(MultiHeadAttention.__call__, attention, jnp.ones((3, 8)))]
+    [(2, 3, 3)]
+    """
+    return tuple(seen.weights() for seen in capture(call, model, *inputs, **options)[1].values())
+
+
 def gated(
     call: Callable[..., Any],
     model: nnx.Module,

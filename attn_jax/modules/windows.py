@@ -168,11 +168,6 @@ class WindowBlock(nnx.Module):
         x = x + self._kept(windows.join(y), noise and noise.at(0))
         return x + self._kept(self.feed_forward(self.feed_forward_norm(x)), noise and noise.at(1))
 
-    def weights(self, x: Array) -> Array:
-        """Where the cells of each window look in a call with this argument: `b w h t t`."""
-        windows, mask = self._windows(x)
-        return self.self_attention.weights(windows.cut(self.attention_norm(x)), mask=mask)
-
     def _windows(self, x: Array) -> tuple[Windows, Mask]:
         """How x is cut, and who may see whom; one window that holds all is not shifted."""
         height, width = x.shape[1:3]
