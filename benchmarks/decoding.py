@@ -89,7 +89,8 @@ def drawn(config: Config, workdir: Path) -> None:
     tokenizer = Workdir(workdir).begin(config, config.data.load())
     state = System(config, tokenizer).initial_state()
     with Checkpoints(workdir / "checkpoints", Retention()) as checkpoints:
-        checkpoints.save(state, {"identity": {"tokenizer": tokenizer.fingerprint}})
+        identity = {"tokenizer": tokenizer.fingerprint}
+        checkpoints.save(state, {"identity": identity, "config": Workdir.plain(config)})
 
 
 def task(config: Config, workdir: Path, count: int | None, *, ends: bool) -> Task:

@@ -6,6 +6,7 @@ state = State.create(params, optimizer, jax.random.key(0))
 state, report = fit(state, step, batches, plan=Plan(steps=1600), run=Run(workdir))
 """
 
+from attn_jax.train.best import best_states
 from attn_jax.train.checkpoints import Checkpoints, NotSaved, Unreadable
 from attn_jax.train.compilation import enable_compilation_cache
 from attn_jax.train.identity import Difference, Mismatch, compare, differences
@@ -51,6 +52,7 @@ __all__ = [
     "adafactor",
     "adamw",
     "average",
+    "best_states",
     "compare",
     "constant",
     "cosine",

@@ -56,7 +56,7 @@ class Checkpoints:
     ):
         self.directory = Path(directory).absolute()
         self.retention = retention
-        self._report = report or functools.partial(print, file=sys.stderr, flush=True)
+        self.report = report or functools.partial(print, file=sys.stderr, flush=True)
         self._scores: dict[int, float] = {}
         self._whole: int | None = None  # the last step that this object wrote or read
         self._writing: int | None = None
@@ -189,7 +189,7 @@ class Checkpoints:
                 self._broken.append(step)
                 continue
             for failure in failures:
-                self._report(f"{failure}; going on from checkpoint {step}")
+                self.report(f"{failure}; going on from checkpoint {step}")
             self._whole = step
             return restored
         if failures:
@@ -259,7 +259,7 @@ class Checkpoints:
             aside = aside.with_name(f"{step}.{number}")
         aside.parent.mkdir(exist_ok=True)
         broken.rename(aside)
-        self._report(f"checkpoint {step} was moved to {aside}")
+        self.report(f"checkpoint {step} was moved to {aside}")
 
 
 def _by_name(state: State) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def compare(
     new: Mapping[str, Any],
     *,
     free: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
     what: str = "config",
 ) -> list[Difference]:
     """The differences that may be; refuses if there are others.
@@ -61,6 +62,8 @@ def compare(
       old: what the run was begun with.
       new: what it is to go on with.
       free: dotted names that may change, each with all that is below it.
+      defaults: what `old` is taken to say where it says nothing, as a run does of a field that did
+        not exist yet when it was begun.
       what: what is compared, for the message.
 
     Returns:
@@ -78,7 +81,7 @@ def compare(
       width: 8 -> 9
     go back to it, or choose another workdir
     """
-    changed = differences(old, new)
+    changed = differences(_completed(_plain(old), _plain(defaults or {})), new)
     refused = [d for d in changed if not any(_below(d.name, name) for name in free)]
     if refused:
         listed = "".join(f"\n  {difference}" for difference in refused)
@@ -97,6 +100,16 @@ def _plain(values: Any) -> Any:
     if dataclasses.is_dataclass(values) and not isinstance(values, type):
         values = dataclasses.asdict(values)
     return json.loads(json.dumps(values, default=str))
+
+
+def _completed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Values, with the defaults of what they do not have."""
+    nested = {
+        name: _completed(value, defaults[name])
+        for name, value in values.items()
+        if isinstance(value, dict) and isinstance(defaults.get(name), dict)
+    }
+    return {**defaults, **values, **nested}
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:

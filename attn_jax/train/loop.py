@@ -84,7 +84,7 @@ def fit(
         stack.callback(shown.close)
         signals = stack.enter_context(Signals())
         checkpoints = stack.enter_context(
-            Checkpoints(workdir / "checkpoints", plan.retention, report=shown.say)
+            Checkpoints(run.checkpoints, plan.retention, report=shown.say)
         )
         loop = _Loop(step.place(state), step, batches, plan, run, evaluate)
         loop.begin(checkpoints, shown)
@@ -124,7 +124,7 @@ class _Loop:
 
         def check(record: Record) -> None:
             compare(record["identity"], self.run.identity, what="data or tokenizer")
-            for change in compare(record["config"], self.run.config, free=self.run.free):
+            for change in self.run.check(record["config"]):
                 shown.say(f"changed: {change}")
 
         restored = checkpoints.newest(self.state, check=check)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attn_jax.train.identity import Difference, compare
 from attn_jax.train.retention import Retention
 
 
@@ -58,12 +59,41 @@ class Run:
       config: what it was asked for, as nested mappings of what JSON can hold.
       identity: fingerprints of what must not change under it: data, tokenizer, generator.
       free: dotted names of config that may change when it is resumed.
+      defaults: a config; what a run that began before there was a field is taken to have had there.
     """
 
     workdir: Path
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     identity: Mapping[str, str] = dataclasses.field(default_factory=dict)
     free: frozenset[str] = frozenset()
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are."""
+        return Path(self.workdir) / "checkpoints"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to go on from; a first checkpoint half written is not."""
+        return any(path.name.isdecimal() for path in self.checkpoints.glob("*"))
+
+    def require_begun(self) -> None:
+        """Refuses a workdir with no checkpoint.
+
+        Raises:
+          FileNotFoundError: it has none.
+        """
+        if not self.begun:
+            raise FileNotFoundError(f"nothing has been trained in {self.workdir}; train first")
+
+    def check(self, config: Mapping[str, Any]) -> list[Difference]:
+        """What is not as in the config it was begun with, and may be different.
+
+        Raises:
+          Mismatch: something is different that may not be; the message lists it.
+        """
+        return compare(config, self.config, free=self.free, defaults=self.defaults)
 
 
 @dataclasses.dataclass

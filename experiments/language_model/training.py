@@ -11,12 +11,12 @@ from attn_jax.data.documents import Documents
 from attn_jax.data.files import write_atomically
 from attn_jax.decode import Sample
 from attn_jax.diagnostics.curves import Fit, fits
-from attn_jax.train import Run, State, Stream, fit, hold, make_step
+from attn_jax.train import State, Stream, fit, hold, make_step
 from attn_jax.train.metrics import whole_lines
 from experiments.command_line import Command
 from experiments.language_model.baselines import compressed_bits, ngram_bits
 from experiments.language_model.system import System
-from experiments.language_model.workdir import MAY_CHANGE, Workdir, plain
+from experiments.language_model.workdir import Workdir
 from experiments.results import Row, leave, show, show_paths
 
 ORDERS = (1, 3, 5)  # of the n-grams that stand beside the model
@@ -42,12 +42,7 @@ def train(command: Command) -> None:
             make_step(system.loss, system.optimizer),
             Stream(pieces.__getitem__),
             plan=plan,
-            run=Run(
-                workdir.path,
-                config=plain(config),
-                identity={"tokenizer": tokenizer.fingerprint, "pieces": pieces.identity},
-                free=MAY_CHANGE,
-            ),
+            run=workdir.run(config, tokenizer=tokenizer.fingerprint, pieces=pieces.identity),
             evaluate=lambda state: judge(state.params),
         )
         report(system, workdir.best(system), documents, workdir)

@@ -15,7 +15,7 @@ from attn_jax.train import State
 from attn_jax.train.metrics import whole_lines
 from experiments.looking import QUICK, Looked, look_into, page
 from experiments.translate.system import System, Translation
-from experiments.translate.workdir import Workdir, plain
+from experiments.translate.workdir import Workdir
 
 LONGEST = 128  # tokens of either side that are looked at
 ROWS = "A row of the decoder is the token it wrote, a column what it had read."
@@ -67,7 +67,7 @@ def translation_page(
         "subtitle": f"{system.parameters:,} parameters. {ROWS if examples else ''}",
         "metrics": whole_lines(workdir.path / "metrics.jsonl"),
         "tables": tables or {},
-        "config": plain(system.config),
+        "config": Workdir.plain(system.config),
     }
     title = f"{system.name}{f', {pair}' if pair else ''}"
     if looked is None:

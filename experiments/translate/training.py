@@ -9,7 +9,7 @@ from attn_jax.data.batches import Batches
 from attn_jax.data.evaluation import evaluation_batches
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
-from attn_jax.train import Run, State, fit, hold, make_evaluate, make_step
+from attn_jax.train import State, fit, hold, make_evaluate, make_step
 from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
 from experiments.overrides import UsageError
@@ -17,7 +17,7 @@ from experiments.translate.evaluation import report
 from experiments.translate.page import count_verdicts
 from experiments.translate.quality import progress
 from experiments.translate.system import System
-from experiments.translate.workdir import MAY_CHANGE, Workdir, left_once, plain
+from experiments.translate.workdir import Workdir, left_once
 
 
 def train(command: Command) -> None:
@@ -41,12 +41,7 @@ def train(command: Command) -> None:
             precision=system.precision,
         )
         batches = batches_of(corpus, system)
-        run = Run(
-            workdir.path,
-            config=plain(config),
-            identity={"tokenizer": tokenizer.fingerprint, "batches": batches.identity},
-            free=MAY_CHANGE,
-        )
+        run = workdir.run(config, tokenizer=tokenizer.fingerprint, batches=batches.identity)
         fit(
             system.initial_state(),
             step,

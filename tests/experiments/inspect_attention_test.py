@@ -33,7 +33,7 @@ from experiments.translate.config import Config, Model, Recurrent
 from experiments.translate.corpora import Aligned, Multi30k
 from experiments.translate.page import look, translation_page
 from experiments.translate.system import System
-from experiments.translate.workdir import Workdir, plain
+from experiments.translate.workdir import Workdir
 from tests.experiments.tiny_translation import Said, refused, write_corpus
 from tests.experiments.tiny_translation import run as translate
 
@@ -68,10 +68,10 @@ def weights_of(given: dict, sequences: list) -> np.ndarray:
 )
 def test_the_config_of_a_run_is_read_back(config, tmp_path):
     workdir = Workdir(tmp_path)
-    write_atomically(workdir.config, json.dumps(plain(config)))
+    write_atomically(workdir.config, json.dumps(Workdir.plain(config)))
     found = read_config(workdir)
     assert (type(found.data), type(found.model)) == (type(config.data), type(config.model))
-    assert plain(found) == json.loads(json.dumps(plain(config)))
+    assert Workdir.plain(found) == json.loads(json.dumps(Workdir.plain(config)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"data": {"corpus": "os"}}'])

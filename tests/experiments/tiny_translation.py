@@ -95,4 +95,5 @@ def leave_drawn(corpus: Path, workdir: Path, *more: str) -> None:
     params = jax.tree.map(draw, state.params)
     state = dataclasses.replace(state, params=params)
     with Checkpoints(workdir / "checkpoints", Retention()) as checkpoints:
-        checkpoints.save(state, {"identity": {"tokenizer": tokenizer.fingerprint}})
+        identity = {"tokenizer": tokenizer.fingerprint}
+        checkpoints.save(state, {"identity": identity, "config": Workdir.plain(config)})

@@ -57,7 +57,8 @@ def workdir(corpus, tmp_path_factory):
     tokenizer = Workdir(path).begin(config, config.data.load())
     state = System(config, tokenizer).initial_state()
     with Checkpoints(path / "checkpoints", Retention()) as checkpoints:
-        checkpoints.save(state, {"identity": {"tokenizer": tokenizer.fingerprint}})
+        identity = {"tokenizer": tokenizer.fingerprint}
+        checkpoints.save(state, {"identity": identity, "config": Workdir.plain(config)})
     return path
 
 
@@ -211,7 +212,8 @@ def test_the_best_checkpoints_can_be_averaged(corpus, tmp_path, capsys):
     workdir = Workdir(tmp_path)
     tokenizer = workdir.begin(config, config.data.load())
     first = System(config, tokenizer).initial_state()
-    record = {"identity": {"tokenizer": tokenizer.fingerprint}}
+    identity = {"tokenizer": tokenizer.fingerprint}
+    record = {"identity": identity, "config": Workdir.plain(config)}
     with Checkpoints(tmp_path / "checkpoints", Retention(best=3)) as checkpoints:
         for step, bleu in ((1, 7.0), (2, 9.0), (3, 5.0), (4, 1.0)):
             state = dataclasses.replace(

@@ -26,7 +26,10 @@ from experiments.translate.corpora import (
 from experiments.translate.models import Recurrent
 from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
-from experiments.translate.workdir import Workdir, plain
+from experiments.translate.workdir import Workdir
+
+NONE = Pairs([], [])
+ANY = Corpus(Pairs(["one cat"] * 4, ["un gat"] * 4), NONE, NONE)
 
 
 @pytest.mark.parametrize(
@@ -87,17 +90,17 @@ def test_tatoeba_is_read_from_a_directory_either_way(tmp_path, name):
 
 
 def test_fields_that_came_later_are_at_their_defaults_in_older_workdirs(tmp_path):
-    older = plain(Config())
+    older = Workdir.plain(Config())
     del older["model"]["positions"]
     workdir = Workdir(tmp_path)
     workdir.config.write_text(json.dumps(older))
     (workdir.checkpoints / "1").mkdir(parents=True)
+    with pytest.raises(Mismatch, match=r"model.positions: 'sinusoidal' -> 'rotary'"):
+        workdir.begin(Config(model=Model(positions="rotary")), ANY)
     with pytest.raises(
         FileNotFoundError, match="no tokenizer"
     ):  # the config was not what it refused
-        workdir.trained(Config())
-    with pytest.raises(Mismatch, match=r"model.positions: 'sinusoidal' -> 'rotary'"):
-        workdir.trained(Config(model=Model(positions="rotary")))
+        workdir.begin(Config(), ANY)
 
 
 def test_zero_means_never_none_or_all():
@@ -206,17 +209,16 @@ def test_the_report_shows_text_as_it_is_and_exact_match_where_it_counts(exact):
 
 
 def test_a_setting_that_was_refused_does_not_bind_the_workdir_and_a_checkpoint_does(tmp_path):
-    pairs, none = Pairs(["one cat"] * 4, ["un gat"] * 4), Pairs([], [])
-    corpus, workdir = Corpus(pairs, none, none), Workdir(tmp_path)
+    workdir = Workdir(tmp_path)
     for size in (-1, 260, 262):
         with pytest.raises(ValueError, match=rf"vocabulary of {size} entries.*(each|Increase)"):
-            workdir.begin(Config(vocabulary=size), corpus)
-    assert len(workdir.begin(Config(vocabulary=272), corpus)) == 272
-    assert len(workdir.begin(Config(vocabulary=273), corpus)) == 273
+            workdir.begin(Config(vocabulary=size), ANY)
+    assert len(workdir.begin(Config(vocabulary=272), ANY)) == 272
+    assert len(workdir.begin(Config(vocabulary=273), ANY)) == 273
     assert json.loads(workdir.config.read_text())["vocabulary"] == 273
     (workdir.checkpoints / "1").mkdir(parents=True)
     with pytest.raises(Mismatch, match="vocabulary: 273 -> 272"):
-        workdir.begin(Config(vocabulary=272), corpus)
+        workdir.begin(Config(vocabulary=272), ANY)
 
 
 @pytest.mark.parametrize("content", ['{"data": {', "[1]", "3"])
@@ -225,7 +227,7 @@ def test_a_config_that_is_broken_is_named(tmp_path, content):
     workdir.config.write_text(content)
     (workdir.checkpoints / "1").mkdir(parents=True)
     with pytest.raises(ValueError, match="is not what a run writes"):
-        workdir.trained(Config())
+        workdir.begin(Config(), ANY)
 
 
 def test_measurements_that_a_crash_cut_short_count_as_far_as_they_go(tmp_path):

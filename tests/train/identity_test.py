@@ -39,3 +39,20 @@ def test_dataclasses_are_compared_by_their_fields():
         width: int
 
     assert [str(d) for d in differences(Config(1), Config(2))] == ["width: 1 -> 2"]
+
+
+def test_a_field_that_did_not_exist_yet_had_its_default():
+    defaults = {"model": {"width": 512, "bias": True}, "train": {"ema": 0.0}, "gone": 1}
+    begun = {"model": {"width": 8}}
+    now = {"model": {"width": 8, "bias": True}, "train": {"ema": 0.0}, "gone": 1}
+    assert compare(begun, now, defaults=defaults) == []
+    other = now | {"train": {"ema": 0.9}}
+    assert [str(d) for d in compare(begun, other, defaults=defaults, free={"train"})] == [
+        "train.ema: 0.0 -> 0.9"
+    ]
+    with pytest.raises(Mismatch, match=r"train\.ema: 0\.0 -> 0\.9"):
+        compare(begun, other, defaults=defaults)
+    with pytest.raises(
+        Mismatch, match=r"model\.width: 8 -> 512"
+    ):  # what it did say is not forgotten
+        compare(begun, defaults, defaults=defaults)

@@ -336,3 +336,12 @@ def test_the_best_and_the_last_few_can_be_averaged(train, tiny, tmp_path):
         expected = jax.tree.map(lambda a, b: (a + b) / 2, getattr(two, part), getattr(three, part))
         chex.assert_trees_all_close(getattr(mean, part), expected, rtol=1e-6)
     assert int(mean.step) == 3
+
+
+def test_a_run_that_began_before_a_field_existed_goes_on_and_may_not_change_it(train, tmp_path):
+    defaults = {"width": 512, "bias": True}
+    train(tmp_path, plan=Plan(2), config={"width": 8})
+    with pytest.raises(Mismatch, match="bias: True -> False"):
+        train(tmp_path, plan=Plan(3), config={"width": 8, "bias": False}, defaults=defaults)
+    _, report = train(tmp_path, plan=Plan(3), config={"width": 8, "bias": True}, defaults=defaults)
+    assert (report.resumed_from, report.step) == (2, 3)

@@ -1,0 +1,104 @@
+"""What a run that trains a model over a tokenizer leaves in its workdir, and how another finds it."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from attn_jax.data.tokenizer import Tokenizer
+from attn_jax.train import Run, State, best_states, hold
+
+
+class System(Protocol):
+    """A model with its tokenizer; the parameters are arguments."""
+
+    config: Any
+    tokenizer: Tokenizer
+
+    def initial_state(self) -> State:
+        """The state before the first step."""
+
+
+S = TypeVar("S", bound=System)
+
+
+class Workdir(Generic[S]):
+    """The files of a run; each experiment has a subclass that knows more.
+
+    Args:
+      path: the directory; it need not be there.
+
+    Attributes:
+      system: makes a system of a config and a tokenizer.
+      free: fields of the config that may be different when the run goes on.
+      of_training: further ones, that matter to training alone and may be different afterwards.
+    """
+
+    system: ClassVar[Callable[..., Any]]
+    free: ClassVar[frozenset[str]] = frozenset()
+    of_training: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.tokenizer = path / "tokenizer.model"
+        self.checkpoints = Run(path).checkpoints
+
+    def run(self, config: Any, **identity: str) -> Run:
+        """What `attn_jax.train.fit` is told of a run of this config."""
+        made = {"config": self.plain(config), "defaults": self.plain(defaults(config))}
+        return Run(self.path, identity=identity, free=self.free, **made)
+
+    def tokenizer_or(self, make: Callable[[], Tokenizer]) -> Tokenizer:
+        """The tokenizer that is here, if a run goes on; else one that is made, and saved.
+
+        Raises:
+          FileNotFoundError: there are checkpoints and no tokenizer.
+        """
+        if Run(self.path).begun:
+            return Tokenizer.load(self.tokenizer)
+        tokenizer = make()
+        tokenizer.save(self.tokenizer)
+        return tokenizer
+
+    def trained(self, config: Any) -> tuple[S, State]:
+        """The system that was trained here, and its best state.
+
+        Raises:
+          FileNotFoundError: nothing was.
+          Mismatch: by another config; only what matters to training alone may differ.
+          WorkdirBusy: it is being trained.
+        """
+        Run(self.path).require_begun()
+        system = type(self).system(config, Tokenizer.load(self.tokenizer))
+        with hold(self.path):
+            return system, self.best(system)
+
+    def best(self, system: S) -> State:
+        """The state of the best evaluation, or the newest where there were none.
+
+        Raises:
+          FileNotFoundError, Mismatch, Unreadable: as of :func:`attn_jax.train.best_states`.
+        """
+        return self.best_states(system, system.initial_state())[0]
+
+    def best_states(self, system: S, like: State, count: int = 1) -> list[State]:
+        """:func:`attn_jax.train.best_states` of a run with this system's config and tokenizer."""
+        run = self.run(system.config, tokenizer=system.tokenizer.fingerprint)
+        return best_states(dataclasses.replace(run, free=self.free | self.of_training), like, count)
+
+    @staticmethod
+    def plain(config: Any) -> dict[str, Any]:
+        """A config as JSON can hold it."""
+        return dataclasses.asdict(config)
+
+
+def defaults(config: Any) -> Any:
+    """A config of the same sections, each as its class makes it.
+
+    >>> from experiments.translate.config import Config, Recurrent
+    >>> defaults(Config(vocabulary=7, model=Recurrent(width=3))) == Config(model=Recurrent())
+    True
+    """
+    sections = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    made = {name: defaults(x) for name, x in sections.items() if dataclasses.is_dataclass(x)}
+    return type(config)(**made)
