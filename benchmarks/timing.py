@@ -29,7 +29,7 @@ P = TypeVar("P", bound=Runnable)
 
 
 def measure(
-    programs: Sequence[P], repeats: int, *, budget: float = float("inf")
+    programs: Sequence[P], repeats: int, *, budget: float = float("inf"), pause: float = 0.25
 ) -> dict[P, np.ndarray]:
     """Seconds of each repeat, all programs taking turns; the first turn is not counted.
 
@@ -37,6 +37,8 @@ def measure(
       programs: hashable; what else the machine does falls on each alike.
       repeats: turns that are counted.
       budget: in seconds; no turn is begun that would end beyond it, but two are counted in any case.
+      pause: seconds before each run. A program's memory is given back after its result is there:
+        gigabytes take 0.1 s, which would be charged to a successor that has to wait for pages.
     """
     seconds: dict[P, list[float]] = {program: [] for program in programs}
     began = time.perf_counter()
@@ -45,6 +47,7 @@ def measure(
         if turn > 2 and spent * (turn + 1) / turn > budget:
             break
         for program in programs:
+            time.sleep(pause)
             start = time.perf_counter()
             program.run()
             seconds[program].append(time.perf_counter() - start)

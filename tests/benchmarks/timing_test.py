@@ -19,6 +19,7 @@ def clock(monkeypatch):
     """Time that passes only when a program says so."""
     now = [0.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing.time, "sleep", lambda _: None)
     return now
 
 
