@@ -12,11 +12,12 @@ from flax import nnx
 
 from attn_jax.backends.statistics import attention_stats
 from attn_jax.diagnostics import measures
+from attn_jax.diagnostics.means import counting
+from attn_jax.diagnostics.rows import row_numbers
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.watching import Look, capture, gated
 
 Array = jax.Array
-MOST_WEIGHTS = 1024 * 1024  # of a head; beyond, what needs whole weights is left out
 
 
 class Finite(NamedTuple):
@@ -42,10 +43,16 @@ class HeadNumbers(NamedTuple):
     r"""How much a head moves the output, :math:`|\partial f / \partial \xi_h|` of its gate ξ."""
 
     future: Array | None
-    """The most weight on keys after a query; None for too long or two sequences."""
+    """The most weight on keys after a query; None for two sequences."""
 
-    divergence: Array | None
-    """`h h`, bits; None for too long sequences."""
+    divergence: Array
+    """`h h`, bits; of more than 1,024 queries every so manyth is compared."""
+
+    positional: measures.PositionalWeights | None
+    """The mean weight on neighbours and the first token; None for two sequences."""
+
+    on: Mapping[str, Array]
+    """The mean weight on the keys that were asked about, by name."""
 
     finite: Finite
 
@@ -55,6 +62,7 @@ def examine(
     model: nnx.Module,
     *inputs: Any,
     real: Mapping[str, Array] | None = None,
+    keys: Callable[[str], Mapping[str, Array]] | None = None,
     **options: Any,
 ) -> OrderedDict[str, HeadNumbers]:
     """The numbers of every attention head of a model on some inputs; a function that jit takes.
@@ -64,6 +72,7 @@ def examine(
       model: looked at; it stays as it is.
       real: which queries count, `*b t` booleans, by the beginning of the paths they are for, as
         ``{"encoder": source != 0, "decoder": labels != 0}``.
+      keys: of a path, keys that weight may lie on, `*b s` booleans by name, as separators.
 
     Returns:
       By the path of the attention module, first to last, as of :func:`attn_jax.modules.capture`.
@@ -78,7 +87,7 @@ def examine(
     out, looks = capture(call, model, *inputs, **options)
     influences = influence(_projected(call, out), model, looks, *inputs, **options)
     return OrderedDict(
-        (path, _numbers(seen, influences[path], counted(real, path)))
+        (path, _numbers(path, seen, influences[path], counted(real, path), keys))
         for path, seen in looks.items()
     )
 
@@ -137,23 +146,31 @@ def counted(real: Mapping[str, Array] | None, path: str) -> Array | None:
     return real[max(fitting, key=len)] if real and fitting else None
 
 
-def _numbers(look: Look, influence: Array, real: Array | None) -> HeadNumbers:
+def _numbers(
+    path: str,
+    look: Look,
+    influence: Array,
+    real: Array | None,
+    keys: Callable[[str], Mapping[str, Array]] | None = None,
+) -> HeadNumbers:
     stats = look.stats()
     t, s = look.q.shape[-3], look.v.shape[-3]
-    weights = look.weights() if t * s <= MOST_WEIGHTS else None
     evenly = _evenly(look)
-    seeing = stats.max_score > -jnp.inf
-    seeing = seeing if real is None else seeing & real[..., None, :]
+    seeing = counting(stats.max_score > -jnp.inf, real)
     choosing = seeing & (evenly > 1e-3)  # a query that sees one key alone has nothing to choose
     if t > 1:  # but where that is all of them, it is the mask that says so
         every = tuple(i for i in range(choosing.ndim) if i != choosing.ndim - 2)
         choosing = choosing | (seeing & ~choosing.any(every)[:, None])
+    own = t == s and "cross" not in path
+    rows = row_numbers(look, choosing, keys and keys(path), own=own)
     return HeadNumbers(
         summary=measures.summary(stats, choosing),
         uniformity=_share(stats.entropy, evenly, choosing),
         influence=influence,
-        future=None if weights is None or t != s else measures.weight_on_future(weights),
-        divergence=None if weights is None else measures.divergence(weights, choosing),
+        future=rows.future,
+        divergence=rows.divergence,
+        positional=rows.positional,
+        on=rows.on,
         finite=_finite(look, real),
     )
 

@@ -1,5 +1,7 @@
 """What attention weights are like, in numbers: pure functions of weights or of streamed statistics.
 
+At lengths where weights do not fit, `rows.row_numbers` makes the same of a few queries at a time.
+
 Weights are `*b h t s`, as of ``attention_weights``. `real` says which queries count, booleans `*b t`, or
 `*b h t`; where it is left out, those that look at something. Means are over batch rows and queries.
 """
@@ -14,6 +16,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from attn_jax.backends.statistics import AttentionStats
+from attn_jax.diagnostics.means import Mean, counting, over_queries
 
 Array = jax.Array
 
@@ -55,10 +58,10 @@ def summary(stats: AttentionStats, real: Array | None = None) -> HeadSummary:
     >>> summary(attn_jax.attention_stats(x, x)).self_weight
     Array([0.25, 0.25], dtype=float32)
     """
-    counts = _counting(stats.max_score > -jnp.inf, real)
+    counts = counting(stats.max_score > -jnp.inf, real)
 
     def mean(x: Array) -> Array:
-        return _mean(jnp.asarray(x, stats.entropy.dtype), counts)
+        return over_queries(jnp.asarray(x, stats.entropy.dtype), counts).value
 
     every = tuple(i for i in range(counts.ndim) if i != counts.ndim - 2)
     highest = jnp.where(counts, stats.max_score, -jnp.inf).max(every)
@@ -101,23 +104,31 @@ def positional(weights: Array, real: Array | None = None) -> PositionalWeights:
     t, s = weights.shape[-2:]
     if t != s:
         raise ValueError(f"expected weights of a sequence on itself, t = s; got t = {t}, s = {s}")
-    counts = _counting(weights.sum(-1) > 0, real)
-    i = np.arange(t)
+    means = positional_means(weights, jnp.arange(t), counting(weights.sum(-1) > 0, real))
+    return PositionalWeights(*(mean.value for mean in means))
 
-    def at(keys: np.ndarray) -> Array:
-        there = (keys >= 0) & (keys < t)
-        where = np.clip(keys, 0, max(t - 1, 0))[:, None]
+
+def positional_means(weights: Array, i: Array, counts: Array) -> list[Mean]:
+    """What :func:`positional` divides, of some queries.
+
+    Args:
+      weights: `*b h n s`, of a sequence on itself.
+      i: which queries they are of, `n`.
+      counts: whether they count, `*b h n`.
+    """
+    s = weights.shape[-1]
+
+    def at(keys: Array) -> Mean:
+        there = (keys >= 0) & (keys < s)
+        where = jnp.clip(keys, 0, max(s - 1, 0))[:, None]
         chosen = jnp.take_along_axis(weights, jnp.broadcast_to(where, (*weights.shape[:-1], 1)), -1)
-        return _mean(chosen[..., 0], counts & there)
+        return over_queries(chosen[..., 0], counts & there)
 
-    return PositionalWeights(at(i - 1), at(i), at(i + 1), at(0 * i))
+    return [at(i - 1), at(i), at(i + 1), at(0 * i)]
 
 
 def weight_on(weights: Array, keys: Array, real: Array | None = None) -> Array:
     """Mean weight of each head on some keys, as on padding, or on separators: `h`.
-
-    At lengths where the weights do not fit, ``attend`` with these booleans as values gives the same
-    for each query.
 
     Args:
       weights: `*b h t s`.
@@ -127,8 +138,13 @@ def weight_on(weights: Array, keys: Array, real: Array | None = None) -> Array:
     >>> weight_on(jnp.full((1, 2, 4), 0.25), jnp.array([True, False, False, False]))
     Array([0.25], dtype=float32)
     """
+    return mean_on(weights, keys, counting(weights.sum(-1) > 0, real)).value
+
+
+def mean_on(weights: Array, keys: Array, counts: Array) -> Mean:
+    """What :func:`weight_on` divides; `counts`, `*b h t`, says which queries count."""
     on = jnp.einsum("...hts,...s->...ht", weights, jnp.asarray(keys, weights.dtype))
-    return _mean(on, _counting(weights.sum(-1) > 0, real))
+    return over_queries(on, counts)
 
 
 def weight_on_future(weights: Array) -> Array:
@@ -137,9 +153,13 @@ def weight_on_future(weights: Array) -> Array:
     >>> weight_on_future(jnp.full((1, 2, 2), 0.5))
     Array([0.5], dtype=float32)
     """
-    after = np.triu(np.ones(weights.shape[-2:], bool), 1)
-    ahead = jnp.where(after, weights, 0).sum(-1)
-    return ahead.max(tuple(i for i in range(ahead.ndim) if i != ahead.ndim - 2), initial=0)
+    return most_on_future(weights, jnp.arange(weights.shape[-2]))
+
+
+def most_on_future(weights: Array, i: Array) -> Array:
+    """The same of some queries, `*b h n s`, that are number i, `n`, of a sequence."""
+    ahead = jnp.where(jnp.arange(weights.shape[-1]) > i[:, None], weights, 0).sum(-1)
+    return ahead.max(tuple(axis for axis in range(ahead.ndim) if axis != ahead.ndim - 2), initial=0)
 
 
 def divergence(weights: Array, real: Array | None = None) -> Array:
@@ -157,16 +177,25 @@ def divergence(weights: Array, real: Array | None = None) -> Array:
     Array([[0., 1.],
            [1., 0.]], dtype=float32)
     """
-    counts = _counting(weights.sum(-1) > 0, real)
+    return between_heads(divergence_mean(weights, counting(weights.sum(-1) > 0, real)))
+
+
+def divergence_mean(weights: Array, counts: Array) -> Mean:
+    """What :func:`divergence` divides, `h h`; `counts`, `*b h t`, says which queries count."""
     alone = _bits(weights)
 
-    def to_all(head: Array) -> Array:
+    def to_all(head: Array) -> Mean:
         one = jnp.take(weights, head, axis=-3)[..., None, :, :]
         half = jnp.take(alone, head, axis=-2)[..., None, :]
         both = counts & jnp.take(counts, head, axis=-2)[..., None, :]
-        return _mean(_bits((weights + one) / 2) - (alone + half) / 2, both)
+        return over_queries(_bits((weights + one) / 2) - (alone + half) / 2, both)
 
-    apart = jax.lax.map(to_all, jnp.arange(weights.shape[-3]))
+    return jax.lax.map(to_all, jnp.arange(weights.shape[-3]))
+
+
+def between_heads(mean: Mean) -> Array:
+    """Divergences `h h` from their mean: not below 0, and 0 of a head from itself."""
+    apart = mean.value
     return jnp.maximum(apart, 0) * (1 - np.eye(len(apart), dtype=apart.dtype))
 
 
@@ -198,22 +227,3 @@ def alike(divergences: ArrayLike, below: float = 0.05) -> list[list[int]]:
 def _bits(p: Array) -> Array:
     some = p > 0
     return jnp.where(some, -p * jnp.log2(jnp.where(some, p, 1)), 0).sum(-1)
-
-
-def _counting(looking: Array, real: Array | None) -> Array:
-    """Which queries count, `*b h t`."""
-    if real is None:
-        return looking
-    real = jnp.asarray(real)
-    if real.dtype != bool:
-        raise TypeError(f"real must be booleans *b t or *b h t, got {real.dtype}")
-    return looking & (real if real.ndim == looking.ndim else real[..., None, :])
-
-
-def _mean(x: Array, counts: Array) -> Array:
-    """The mean over batch rows and queries that count, `h`; NaN where none does."""
-    every = tuple(i for i in range(x.ndim) if i != x.ndim - 2)
-    counts = jnp.broadcast_to(counts, x.shape)
-    number = counts.sum(every)
-    total = jnp.where(counts, x, 0).sum(every)
-    return jnp.where(number > 0, total / jnp.maximum(number, 1), jnp.nan)

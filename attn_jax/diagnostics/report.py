@@ -140,6 +140,11 @@ def head_measures(numbers: Mapping[str, HeadNumbers]) -> dict[str, dict[str, np.
     add("saturated", {path: x.summary.saturated for path, x in numbers.items()})
     add("influence", {path: x.influence for path, x in numbers.items()})
     add("future", {path: x.future for path, x in numbers.items()})
+    own = {path: x.positional for path, x in numbers.items() if x.positional is not None}
+    for name in ("previous", "next", "first"):
+        add(f"{name} token", {path: getattr(x, name) for path, x in own.items()})
+    for name in dict.fromkeys(name for x in numbers.values() for name in x.on):
+        add(name, {path: x.on[name] for path, x in numbers.items() if name in x.on})
     return found
 
 

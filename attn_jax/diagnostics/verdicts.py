@@ -155,8 +155,6 @@ def _not_finite(numbers: Mapping[str, HeadNumbers]) -> list[Verdict]:
 
 
 def _alike(path: str, layer: HeadNumbers) -> list[Verdict]:
-    if layer.divergence is None:
-        return []
     check, apart = CHECKS["heads alike"], np.asarray(layer.divergence, np.float64)
     groups = measures.alike(apart, check.threshold)
     return [
