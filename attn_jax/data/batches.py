@@ -14,7 +14,70 @@ from attn_jax.data.rows import Batch, Ragged, check_shard, pairs, share
 _PREFETCH = 8  # batches made ahead, in one thread
 
 
-class Batches:
+class PairBatches:
+    """Sentence pairs in batches, however they are put into rows; what follows is the subclass's.
+
+    Attributes:
+      dropped: number of pairs that are too long.
+      per_epoch: batches in an epoch, the same in all.
+      identity: what the order depends on, in a line; batches with equal identities are equal.
+    """
+
+    per_epoch: int
+
+    def __init__(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        shard: tuple[int, int],
+        **settings: int,
+    ):
+        if len(sources) != len(targets):
+            raise ValueError(
+                f"expected a target for every source: {len(sources)} sources,"
+                f" {len(targets)} targets"
+            )
+        longest, self._seed = settings["longest"], settings["seed"]
+        for name, value in settings.items():
+            if name not in ("longest", "seed") and value < 1:
+                raise ValueError(f"expected {name} to be at least 1, got {value}")
+        if not 0 <= self._seed < 2**64:
+            raise ValueError(f"expected seed to be from 0 to 2**64 - 1, got {self._seed}")
+        check_shard(shard, settings["divisor"])
+        self._shard = shard
+        self._sources, self._targets = Ragged(sources, "source"), Ragged(targets, "target")
+        s, t = self._sources.lengths, self._targets.lengths
+        self._longer = np.maximum(s, t)
+        self._kept = np.flatnonzero(self._longer <= longest)
+        self.dropped = len(s) - len(self._kept)
+        if not len(self._kept):
+            raise ValueError(f"none of {len(s)} pairs is within {longest} tokens a side")
+        digest = hashlib.sha256()
+        for array in (s, self._sources.flat, t, self._targets.flat):
+            digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        said = ", ".join(f"{name}={value}" for name, value in settings.items())
+        self.identity = f"{len(s)} pairs {digest.hexdigest()[:16]}, {said}"
+
+    def _order(self, noise: np.random.Philox, count: int) -> np.ndarray:
+        """A shuffle: raw bits sorted, since numpy promises to keep those, and not its shuffles."""
+        return np.argsort(noise.random_raw(count), kind="stable")
+
+    def _noise(self, epoch: int) -> np.random.Philox:
+        return np.random.Philox(key=np.array([self._seed, epoch], np.uint64))
+
+    def _padding(self, cells: int) -> float:
+        lengths = self._sources.lengths + self._targets.lengths
+        return float(1 - lengths[self._kept].sum() / cells)
+
+    def __getitem__(self, number: int) -> Batch:
+        """Batch `number`, counted from the beginning of epoch 0: random access, nothing kept."""
+        raise NotImplementedError
+
+    def __iter__(self) -> "BatchIterator":
+        return BatchIterator(self)
+
+
+class Batches(PairBatches):
     """Sentence pairs as padded batches, epoch after epoch without end.
 
     Each batch is a dict of int32 arrays: `source: b s`, tokens then end; `inputs: b t`, begin
@@ -74,26 +137,9 @@ class Batches:
         divisor: int = 8,
         shard: tuple[int, int] = (0, 1),
     ):
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"expected a target for every source: {len(sources)} sources,"
-                f" {len(targets)} targets"
-            )
-        for name, value in dict(tokens=tokens, buckets=buckets, divisor=divisor).items():
-            if value < 1:
-                raise ValueError(f"expected {name} to be at least 1, got {value}")
-        if not 0 <= seed < 2**64:
-            raise ValueError(f"expected seed to be from 0 to 2**64 - 1, got {seed}")
-        check_shard(shard, divisor)
-        self._sources, self._targets = Ragged(sources, "source"), Ragged(targets, "target")
-        self._seed, self._shard = seed, shard
-        s, t = self._sources.lengths, self._targets.lengths
-        lengths = np.maximum(s, t)
-        self._kept = np.flatnonzero(lengths <= longest)
-        self.dropped = len(lengths) - len(self._kept)
-        if not len(self._kept):
-            raise ValueError(f"none of {len(lengths)} pairs is within {longest} tokens a side")
-
+        settings = dict(tokens=tokens, longest=longest, buckets=buckets, seed=seed, divisor=divisor)
+        super().__init__(sources, targets, shard, **settings)
+        s, t, lengths = self._sources.lengths, self._targets.lengths, self._longer
         bounds = boundaries(lengths[self._kept], buckets)
         self._bucket = np.searchsorted(bounds, lengths)
         members = [self._kept[self._bucket[self._kept] == i] for i in range(len(bounds))]
@@ -102,21 +148,13 @@ class Batches:
         self.shapes: tuple[tuple[int, int, int], ...] = tuple(
             (max(divisor, tokens // max(w) // divisor * divisor), *w) for w in widths.tolist()
         )
-        digest = hashlib.sha256()
-        for array in (s, self._sources.flat, t, self._targets.flat):
-            digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
-        self.identity = (
-            f"{len(lengths)} pairs {digest.hexdigest()[:16]}, tokens={tokens}, longest={longest},"
-            f" buckets={buckets}, seed={seed}, divisor={divisor}"
-        )
         self._plan = functools.lru_cache(maxsize=2)(self._arrange)
         self.per_epoch = len(self._plan(0))
 
     def _arrange(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         """The batches of an epoch: for each its bucket and the examples in its rows."""
-        # Sorting raw bits, since numpy promises to keep those, and not its shuffles, for ever.
-        noise = np.random.Philox(key=np.array([self._seed, epoch], np.uint64))
-        order = self._kept[np.argsort(noise.random_raw(len(self._kept)), kind="stable")]
+        noise = self._noise(epoch)
+        order = self._kept[self._order(noise, len(self._kept))]
         plan: list[tuple[int, np.ndarray]] = []
         waiting = order[:0]
         for bucket, (rows, _, _) in enumerate(self.shapes):
@@ -126,28 +164,24 @@ class Batches:
             full = len(waiting) // rows * rows
             plan += [(bucket, index) for index in waiting[:full].reshape(-1, rows)]
             waiting = waiting[full:]
-        shuffled = np.argsort(noise.random_raw(len(plan)), kind="stable")
-        return [plan[i] for i in shuffled]
+        return [plan[i] for i in self._order(noise, len(plan))]
 
     @property
     def padding(self) -> float:
         """The part of the cells of `source` and `labels` that is padding, over the first epoch."""
-        cells = sum(rows * (s + t) for rows, s, t in (self.shapes[b] for b, _ in self._plan(0)))
-        return 1 - (self._sources.lengths + self._targets.lengths)[self._kept].sum() / cells
+        return self._padding(
+            sum(r * (s + t) for r, s, t in (self.shapes[b] for b, _ in self._plan(0)))
+        )
 
     def __getitem__(self, number: int) -> Batch:
-        """Batch `number`, counted from the beginning of epoch 0: random access, nothing kept."""
         epoch, place = divmod(int(number), self.per_epoch)
         bucket, index = self._plan(epoch)[place]
         _, s, t = self.shapes[bucket]
         return pairs(self._sources, self._targets, share(index, self._shard), s, t)
 
-    def __iter__(self) -> "BatchIterator":
-        return BatchIterator(self)
-
 
 class BatchIterator:
-    """Walks through `Batches`, made ahead of use, from any place that `get_state` gave.
+    """Walks through batches, made ahead of use, from any place that `get_state` gave.
 
     >>> batches = Batches([[5], [6, 7]], [[8], [9]], tokens=2, divisor=1)
     >>> walk, again = iter(batches), iter(batches)
@@ -159,7 +193,7 @@ class BatchIterator:
     True
     """
 
-    def __init__(self, batches: Batches):
+    def __init__(self, batches: PairBatches):
         """Starts at the first batch of the first epoch."""
         import grain  # It takes most of a second, which other readers of this package are spared.
 
@@ -206,9 +240,9 @@ class BatchIterator:
 
 
 class _Endless:
-    """`Batches` as the random-access source that Grain reads."""
+    """Batches as the random-access source that Grain reads."""
 
-    def __init__(self, batches: Batches):
+    def __init__(self, batches: PairBatches):
         self._batches = batches
 
     def __len__(self) -> int:

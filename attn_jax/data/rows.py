@@ -44,6 +44,11 @@ class Ragged:
                 " begin and end, which batches put themselves"
             )
 
+    def framed(self, number: int) -> np.ndarray:
+        """A sequence between its begin and its end token, int32."""
+        start = self._starts[number]
+        return self.flat[start : start + self.lengths[number] + 1]
+
     def padded(self, index: np.ndarray, width: int, *, begin: bool) -> np.ndarray:
         """Sequences as rows: `b width` int32, begin + tokens or tokens + end, then padding.
 

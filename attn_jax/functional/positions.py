@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 from attn_jax.functional.value import Array
 
-__all__ = ["rotary", "sinusoidal", "sinusoidal_2d"]
+__all__ = ["restarting", "rotary", "sinusoidal", "sinusoidal_2d"]
 
 
 def _angles(positions: Array, pairs: int, base: float) -> Array:
     """Position times a geometric series of frequencies from 1 towards 1/base: `… pairs`, float32."""
     frequencies = jnp.asarray(base, jnp.float32) ** (-jnp.arange(pairs, dtype=jnp.float32) / pairs)
     return jnp.asarray(positions, jnp.float32)[..., None] * frequencies
+
+
+def restarting(segments: Array) -> Array:
+    """Positions that begin anew with each segment, for documents packed into one sequence.
+
+    Args:
+      segments: `… t`, integers; a segment is a run of equal ones.
+
+    Returns:
+      `… t`, int32: how many tokens of its segment stand before each.
+
+    >>> restarting(jnp.array([0, 0, 0, 1, 1, -1]))
+    Array([0, 1, 2, 0, 1, 0], dtype=int32)
+    """
+    index = jnp.arange(segments.shape[-1], dtype=jnp.int32)
+    before = jnp.concatenate([segments[..., :1], segments[..., :-1]], axis=-1)
+    return index - jax.lax.cummax(jnp.where(segments != before, index, 0), axis=segments.ndim - 1)
 
 
 def sinusoidal(
