@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from attn_jax.data.files import write_atomically
-from attn_jax.diagnostics.examination import counted, examine
+from attn_jax.diagnostics.examination import examine
 from attn_jax.diagnostics.head_map import head_map
-from attn_jax.diagnostics.measures import positional
 from attn_jax.diagnostics.page_data import kind_and_layer
 from attn_jax.diagnostics.plots import heat_maps
-from attn_jax.diagnostics.report import Example, Report, head_measures
+from attn_jax.diagnostics.report import Example, Map, Report, head_measures
+from attn_jax.diagnostics.rows import grouped_weights
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict, judge
-from attn_jax.modules import capture
+from attn_jax.modules import Look, capture
 from experiments.results import show
 
 PICTURED = ("entropy", "distance", "influence")
@@ -36,7 +36,7 @@ class Looked(NamedTuple):
     """What was seen of a model on some inputs."""
 
     weights: Mapping[str, np.ndarray]
-    """Of each attention layer, `b h t s`, by its path."""
+    """Of each attention layer, `b h t s`, by its path; of windows `b w h t t`."""
 
     measures: Mapping[str, Mapping[str, np.ndarray]]
     """By name, then by path: `h`."""
@@ -50,6 +50,8 @@ def look_into(
     *inputs: Any,
     real: Mapping[str, Any] | None = None,
     causal: Iterable[str] = (),
+    keys: Callable[[str], Mapping[str, Any]] | None = None,
+    groups: np.ndarray | None = None,
 ) -> Looked:
     """Runs a model once on some inputs, and looks at all of its attention.
 
@@ -59,30 +61,50 @@ def look_into(
       inputs: of a small batch.
       real: which queries count, `b t`, by beginnings of paths; see `examine`.
       causal: beginnings of paths of what must not see the future.
+      keys: of a path, booleans `b s` by name: what else weight may lie on.
+      groups: of each token of one sequence, which token of the page it is part of, `t`; each its own
+        where None. Numbers and verdicts are of the tokens themselves.
     """
     graph, state = nnx.split(model)
+
+    def shown(look: Look) -> Any:
+        if groups is None:
+            return look.weights()
+        return grouped_weights(look, groups, int(groups.max()) + 1)
 
     def run(state: Any, inputs: Any) -> Any:
         model = nnx.merge(graph, state)
         _, looks = capture(call, model, *inputs)
-        weights = OrderedDict((path, look.weights()) for path, look in looks.items())
-        places = {
-            path: positional(w, counted(real, path))
-            for path, w in weights.items()
-            if w.shape[-1] == w.shape[-2] and "cross" not in path
-        }
-        return weights, examine(call, model, *inputs, real=real), places
+        weights = OrderedDict((path, shown(look)) for path, look in looks.items())
+        return weights, examine(call, model, *inputs, real=real, keys=keys)
 
-    found = jax.jit(run, compiler_options=QUICK)(state, inputs)
-    weights, numbers, places = jax.device_get(found)
+    weights, numbers = jax.device_get(jax.jit(run, compiler_options=QUICK)(state, inputs))
     measures = head_measures(numbers)
-    for name in ("previous", "next", "first"):
-        measures[f"{name} token"] = {path: getattr(x, name) for path, x in places.items()}
     for path in weights:
         if "cross" in path:  # positions of two sequences are not to be compared
             for name in ("self weight", "distance", "future"):
                 measures[name].pop(path, None)
     return Looked(weights, measures, judge(numbers, causal))
+
+
+def translation_maps(
+    looked: Looked, row: int, read: Sequence[str], inputs: Sequence[str], wrote: Sequence[str]
+) -> list[Map]:
+    """The maps of one translation: cross-attention first, which most people come to see.
+
+    Args:
+      looked: of a Transformer.
+      row: of the batch.
+      read: what the encoder was given, `s`.
+      inputs: what the decoder was given, `t`.
+      wrote: what it was to write at each of these, `t`.
+    """
+    maps = []
+    for path, weights in looked.weights.items():
+        queries = read if path.startswith("encoder") else wrote
+        keys = inputs if path.startswith("decoder") and "cross" not in path else read
+        maps.append(Map(path, weights[row, :, : len(queries), : len(keys)], queries, keys))
+    return sorted(maps, key=lambda x: "cross" not in x.path)
 
 
 def marks(verdicts: Sequence[Verdict]) -> set[tuple[str, int]]:
@@ -93,7 +115,7 @@ def marks(verdicts: Sequence[Verdict]) -> set[tuple[str, int]]:
 def show_looked(looked: Looked, console: Console | None = None) -> None:
     """Prints the verdicts, layer × head, what they mean, and measures of each layer."""
     console = console or Console(highlight=False)
-    widest = max(w.shape[1] for w in looked.weights.values())
+    widest = max(w.shape[-3] for w in looked.weights.values())
     rows = [
         {
             "layer": path or "attention",
@@ -170,7 +192,7 @@ def page(title: str, looked: Looked, examples: Sequence[Example], **more: Any) -
 
 def _letters(looked: Looked, path: str, head: int) -> str:
     """The checks that a head fails, a letter each; a dot where it is well, nothing where it is not."""
-    if head >= looked.weights[path].shape[1]:
+    if head >= looked.weights[path].shape[-3]:
         return ""
     found = [x for x in looked.verdicts if x.layer == path and (not x.heads or head in x.heads)]
     return "".join(LETTERS[x.check.name] for x in found) or "·"

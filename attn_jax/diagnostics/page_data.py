@@ -15,7 +15,7 @@ from attn_jax.diagnostics.fonts import visible
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict
 
 if TYPE_CHECKING:
-    from attn_jax.diagnostics.report import Map, Picture, Report
+    from attn_jax.diagnostics.report import Map, Report
 
 STEPS = 254  # of a head's largest weight; the byte 255 stands for what is not a number
 NOT_A_NUMBER = 255
@@ -128,16 +128,26 @@ def _map(given: Map, number_of: Any) -> dict[str, Any]:
         "layer": layer,
         "queries": number_of(given.queries),
         "keys": number_of(given.keys),
+        "cells": _cells(given),
         "largest": _numbers(largest),
         "weights": base64.b64encode(zlib.compress(steps.tobytes(), 9)).decode(),
     }
 
 
-def _picture(picture: Picture | None) -> dict[str, Any] | None:
-    if picture is None:
+def _cells(given: Map) -> dict[str, Any] | None:
+    if given.cells is None:
         return None
-    source = f"data:image/png;base64,{base64.b64encode(picture.png).decode()}"
-    return {**picture._asdict(), "png": source}
+    rows, columns, of = given.cells
+    if not len(given.queries) == len(given.keys) == len(of) or max(of) >= rows * columns:
+        raise ValueError(
+            f"expected a cell below {rows * columns} for each of {len(given.queries)} queries, which"
+            f" are keys as well; there are {len(given.keys)} keys and {len(of)} cells"
+        )
+    return {"rows": rows, "columns": columns, "of": [int(cell) for cell in of]}
+
+
+def _picture(png: bytes | None) -> str | None:
+    return None if png is None else f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def _checks(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

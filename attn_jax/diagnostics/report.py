@@ -23,6 +23,16 @@ from attn_jax.diagnostics.verdicts import Verdict
 SCRIPTS = ("start", "colours", "weights", "heads", "map", "lines", "image", "verdicts", "curves")
 
 
+class Cells(NamedTuple):
+    """Where on an image the tokens of a map are."""
+
+    rows: int
+    columns: int
+
+    of: Sequence[int]
+    """For each token its cell, counted row by row; −1 for one that is nowhere, as a class token."""
+
+
 class Map(NamedTuple):
     """Where the heads of one attention layer look."""
 
@@ -38,15 +48,8 @@ class Map(NamedTuple):
     keys: Sequence[str]
     """The tokens of the columns, `s`."""
 
-
-class Picture(NamedTuple):
-    """An image whose patches are the last tokens of a sequence, row by row."""
-
-    png: bytes
-    rows: int
-    columns: int
-    first: int = 0
-    """How many tokens stand before the patches, as a class token."""
+    cells: Cells | None = None
+    """Of the example's picture; of a sequence on itself."""
 
 
 class Example(NamedTuple):
@@ -57,7 +60,8 @@ class Example(NamedTuple):
     focus: int | None = None
     """The query that is chosen at first."""
 
-    picture: Picture | None = None
+    picture: bytes | None = None
+    """An image as PNG, under those maps that have cells."""
 
 
 @dataclass(frozen=True)

@@ -87,3 +87,33 @@ def row_numbers(
         divergence=measures.between_heads(found["divergence"].joined()),
         on={name: value(mean) for name, mean in found["on"].items()},
     )
+
+
+def grouped_weights(look: Look, groups: Array, number: int, *, most: int = MOST_WEIGHTS) -> Array:
+    """Weights between groups of tokens: all that lies on the keys of one, mean over its queries.
+
+    What can be shown of more tokens than fit a page; rows that sum to 1 still do.
+
+    Args:
+      look: of a sequence on itself.
+      groups: of each token, `t` integers below `number`; none is empty.
+      number: n, of groups.
+      most: weights in memory at a time.
+
+    Returns:
+      `*b h n n`.
+
+    >>> x = jnp.ones((3, 1, 2))
+    >>> from attn_jax import Rule
+    >>> grouped_weights(Look(x, x, x, Rule(), None, x), jnp.array([0, 1, 1]), 2).round(2).tolist()
+    [[[0.33000001311302185, 0.6699999570846558], [0.33000001311302185, 0.6699999570846558]]]
+    """
+    member = (jnp.asarray(groups)[:, None] == jnp.arange(number)).astype(jnp.float32)
+
+    def of(weights: Array, i: Array) -> Array:
+        return weights @ member
+
+    rows = map_rows(of, look.q, look.k, rule=look.rule, positions=look.positions, most=most)
+    rows = jnp.moveaxis(rows, 0, -3)
+    rows = rows.reshape(*rows.shape[:-3], -1, number)[..., : len(member), :]
+    return jnp.swapaxes(member / member.sum(0), 0, 1) @ rows

@@ -163,17 +163,15 @@ class WindowBlock(nnx.Module):
 
     def __call__(self, x: Array, *, noise: Dropout | None = None) -> Array:
         """`b y x m` to `b y x m`."""
-        windows, mask = self._windows(x)
-        y = self.self_attention(windows.cut(self.attention_norm(x)), mask=mask)
+        windows = self.windows_of(*x.shape[1:3])
+        y = self.self_attention(windows.cut(self.attention_norm(x)), mask=windows.mask())
         x = x + self._kept(windows.join(y), noise and noise.at(0))
         return x + self._kept(self.feed_forward(self.feed_forward_norm(x)), noise and noise.at(1))
 
-    def _windows(self, x: Array) -> tuple[Windows, Mask]:
-        """How x is cut, and who may see whom; one window that holds all is not shifted."""
-        height, width = x.shape[1:3]
+    def windows_of(self, height: int, width: int) -> Windows:
+        """How an image is cut; one window that holds all is not shifted."""
         shift = self.window // 2 if self.shifted and min(height, width) > self.window else 0
-        windows = Windows(height, width, self.window, shift)
-        return windows, windows.mask()
+        return Windows(height, width, self.window, shift)
 
     def _kept(self, branch: Array, noise: Dropout | None) -> Array:
         if noise is None or not self.depth_dropout:

@@ -13,7 +13,7 @@ from attn_jax.diagnostics.verdicts import CHECKS, judge
 from attn_jax.models.transformer import Transformer
 from attn_jax.train import State
 from attn_jax.train.metrics import whole_lines
-from experiments.looking import QUICK, Looked, look_into, page
+from experiments.looking import QUICK, Looked, look_into, page, translation_maps
 from experiments.translate.system import System, Translation
 from experiments.translate.workdir import Workdir
 
@@ -42,15 +42,9 @@ def look(
     pieces, eos = system.tokenizer.pieces, system.tokenizer.eos
     examples = []
     for row, (read, written) in enumerate(sides):
-        tokens = {"source": pieces(read), "read": pieces(written)}
-        tokens["wrote"] = [*tokens["read"][1:], pieces([eos])[0]]
-        maps = []
-        for path, weights in looked.weights.items():
-            queries = tokens["source" if path.startswith("encoder") else "wrote"]
-            decoder = path.startswith("decoder") and "cross" not in path
-            keys = tokens["read" if decoder else "source"]
-            maps.append(Map(path, weights[row, :, : len(queries), : len(keys)], queries, keys))
-        examples.append(Example(_title(system, translations[row]), _last_first(maps)))
+        inputs = pieces(written)
+        maps = translation_maps(looked, row, pieces(read), inputs, [*inputs[1:], *pieces([eos])])
+        examples.append(Example(_title(system, translations[row]), maps))
     return looked, examples
 
 
@@ -121,11 +115,6 @@ def _alone(system: System, state: State, translations: Sequence[Translation]) ->
 
 def _title(system: System, translation: Translation) -> str:
     return f"{system.tokenizer.decode(translation.source)} → {translation.text}"
-
-
-def _last_first(maps: list[Map]) -> list[Map]:
-    """Cross-attention before the others: it is what most people come to see."""
-    return sorted(maps, key=lambda x: "cross" not in x.path)
 
 
 def _as_seen(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from attn_jax.diagnostics.report import Example, Map, Picture, Report, write_report
+from attn_jax.diagnostics.report import Cells, Example, Map, Report, write_report
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict
 
 pytestmark = pytest.mark.slow
@@ -48,6 +48,8 @@ TRANSLATION = [
     *maps("encoder.{}.self_attention", 2, ["a", "cat", ".", "</s>"], heads=2),
 ]
 PATCHES = ["class", *(f"{y}, {x}" for y in range(4) for x in range(4))]
+CELLS = Cells(4, 4, [-1, *range(16)])
+WINDOW = Cells(4, 4, [5, 6, 9, -1])  # one token stands in the padding
 BROKEN = weights(1, 2, 2)
 BROKEN[0, 1, 0] = np.nan
 REPORT = Report(
@@ -58,7 +60,13 @@ REPORT = Report(
         Example("<b>hostile</b>", maps("layers.{}.self_attention", 1, HOSTILE)),
         Example("a cat → un chat", TRANSLATION),
         Example(
-            "an image", maps("layers.{}.self_attention", 1, PATCHES), 0, Picture(image(), 4, 4, 1)
+            "an image",
+            [
+                *(x._replace(cells=CELLS) for x in maps("layers.{}.self_attention", 1, PATCHES)),
+                *(x._replace(cells=WINDOW) for x in maps("layers.1.windows", 1, list("abcd"))),
+            ],
+            0,
+            image(),
         ),
         Example("broken", [Map("layers.2.self_attention", BROKEN, ["a", "b"], ["a", "b"])]),
     ],
@@ -266,6 +274,26 @@ def test_an_image_lies_under_its_map(page):
     assert (width, height) == (4, 4)
     w = REPORT.examples[3].maps[0].weights[0, 1 + 3 * 4 + 2, 1:]
     assert int(np.argmin(alphas)) == int(w.argmax())
+
+
+def test_a_window_is_bright_where_it_is_on_the_image_alone(page):
+    page.select_option("#example", "3")
+    page.locator("#kinds button").nth(1).click()
+    box = page.locator("#picture").bounding_box()
+    page.locator("#picture").hover(position={"x": box["width"] * 0.4, "y": box["height"] * 0.6})
+    assert page.locator("#readout").text_content() == "c looks at"
+    alphas = page.evaluate(
+        """() => {
+        const canvas = document.querySelector("#picture canvas");
+        const {data} = canvas.getContext("2d").getImageData(0, 0, 4, 4);
+        return [...data].filter((_, i) => i % 4 === 3);
+    }"""
+    )
+    inside = REPORT.examples[3].maps[1].weights[0, 2, :3]
+    assert [5, 6, 9][int(inside.argmax())] == int(np.argmin(alphas))
+    assert {alphas[i] for i in range(16) if i not in (5, 6, 9)} == {225}
+    page.locator("#picture").hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
+    assert page.locator("#readout").text_content() == "a looks at"  # no token is there
 
 
 def test_what_is_not_a_number_says_so(page):

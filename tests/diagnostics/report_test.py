@@ -9,9 +9,9 @@ import pytest
 
 from attn_jax.diagnostics.page_data import kind_and_layer, quantised
 from attn_jax.diagnostics.report import (
+    Cells,
     Example,
     Map,
-    Picture,
     Report,
     write_report,
 )
@@ -139,10 +139,19 @@ def test_verdicts_measures_and_curves_are_numbers_or_nothing(tmp_path):
     assert _written(tmp_path, Report("A"))[1]["checks"] is None
 
 
-def test_an_image_is_in_the_file(tmp_path):
-    example = Example("a", [_map(5)], picture=Picture(b"\x89PNG", 2, 2, 1))
-    _, data = _written(tmp_path, Report("A", examples=[example]))
-    assert data["examples"][0]["picture"]["png"] == "data:image/png;base64,iVBORw=="
+def test_an_image_is_in_the_file_and_each_token_has_its_cell(tmp_path):
+    given = _map(5)._replace(cells=Cells(2, 2, [-1, 0, 1, 2, 3]))
+    _, data = _written(tmp_path, Report("A", examples=[Example("a", [given], picture=b"\x89PNG")]))
+    assert data["examples"][0]["picture"] == "data:image/png;base64,iVBORw=="
+    assert data["examples"][0]["maps"][0]["cells"] == {
+        **{"rows": 2, "columns": 2, "of": [-1, 0, 1, 2, 3]}
+    }
+    for of in ([0, 1, 2], [0, 1, 2, 3, 4]):
+        with pytest.raises(ValueError, match="a cell below 4 for each of 5 queries"):
+            _written(
+                tmp_path,
+                Report("A", examples=[Example("a", [given._replace(cells=Cells(2, 2, of))])]),
+            )
 
 
 @pytest.mark.parametrize(

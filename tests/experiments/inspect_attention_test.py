@@ -7,9 +7,11 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
@@ -21,12 +23,16 @@ from attn_jax.diagnostics.report import Example, Map
 from attn_jax.diagnostics.verdicts import CHECKS, Verdict
 from attn_jax.models.bert import Bert, BertConfig
 from attn_jax.models.gpt import GPT, GPTConfig
+from attn_jax.models.image_gpt import ImageGPT, ImageGPTConfig
+from attn_jax.models.swin import Swin, SwinConfig
+from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.models.vit import ViT, ViTConfig
 from attn_jax.modules.blocks import BlockOptions
 from attn_jax.train import enable_compilation_cache
+from experiments.inspect_attention import images
 from experiments.inspect_attention.__main__ import EXPERIMENT, main
-from experiments.inspect_attention.images import read as read_image
-from experiments.inspect_attention.published import CLASSIC
+from experiments.inspect_attention.excerpts import beginning, squares
+from experiments.inspect_attention.language import CLASSIC
 from experiments.inspect_attention.runs import read_config
 from experiments.looking import Looked, pictures, show_looked, write_numbers
 from experiments.translate.config import Config, Model, Recurrent
@@ -121,20 +127,39 @@ def test_verdicts_are_letters_by_layer_and_head(tmp_path):
 
 def test_an_image_is_read_in_the_models_size_and_normalised_as_it_was_trained(tmp_path):
     Image.new("RGB", (20, 10), (255, 0, 51)).save(tmp_path / "a.png")
-    config = ViTConfig(image=(8, 12), patch=4, distilled=True)
-    seen = read_image(tmp_path / "a.png", config, tmp_path)
-    np.testing.assert_allclose(seen.pixels[0, 0, 0], [1, -1, -0.6], atol=1e-6)
-    assert seen.pixels.shape == (1, 8, 12, 3)
-    assert list(seen.tokens[:3]) == ["class", "distillation", "0, 0"]
-    assert len(seen.tokens) == 2 + 6
-    assert seen.picture[1:] == (2, 3, 2)
+    image = images.opened(tmp_path / "a.png", (8, 12))
+    pixels = images.pixels(image, tmp_path)
+    np.testing.assert_allclose(pixels[0, 0, 0], [1, -1, -0.6], atol=1e-6)
+    assert pixels.shape == (1, 8, 12, 3)
     said = {"image_mean": [1, 0, 0.2], "image_std": [0.5, 1, 1]}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
-    seen = read_image(tmp_path / "a.png", config, tmp_path)
-    np.testing.assert_allclose(seen.pixels[0, 0, 0], [0, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(images.pixels(image, tmp_path)[0, 0, 0], 0, atol=1e-6)
     (tmp_path / "a.txt").write_text("text")
     with pytest.raises(ValueError, match="no picture"):
-        read_image(tmp_path / "a.txt", config, tmp_path)
+        images.opened(tmp_path / "a.txt", (8, 8))
+    with pytest.raises(ValueError, match="no colours"):
+        images.palette(tmp_path)
+
+
+def test_a_long_text_is_shown_by_its_beginning_and_the_rest_as_one():
+    tokens = [str(i) for i in range(130)]
+    shown = beginning(tokens)
+    assert shown.tokens == [*tokens[:128], "… 2 more"]
+    assert shown.groups.tolist() == [*range(128), 128, 128]
+    assert "Of 130 tokens the first 128 are shown" in shown.note
+    assert beginning(tokens[:129]) == (tokens[:129], None, None, "")  # one row for one token
+
+
+def test_an_image_of_many_cells_is_shown_in_squares():
+    shown = squares(["class"], (14, 14), 144)  # ViT-B has room
+    assert (len(shown.tokens), shown.groups) == (197, None)
+    assert shown.cells == (14, 14, [-1, *range(196)])
+    shown = squares(["start"], (32, 32), 192, read=1023)  # ImageGPT has not
+    assert shown.cells == (8, 8, [-1, *range(64)])
+    assert "squares of 4 × 4" in shown.note
+    assert shown.groups[:6].tolist() == [0, 1, 1, 1, 1, 2]
+    assert shown.groups[1 + 4 * 32] == 9  # the fifth row begins the second row of squares
+    assert len(shown.groups) == 1024
 
 
 @pytest.fixture(scope="module")
@@ -244,25 +269,53 @@ def _aligned(corpus: Path) -> Aligned:
 
 
 BLOCKS = BlockOptions(width=16, hidden=16, heads=2)
+SWIN = SwinConfig(
+    patch=2, classes=3, width=8, depths=(2, 1), heads=(2, 4), window=4, depth_dropout=0.0
+)
+
+
+COLOURS = ImageGPTConfig(
+    *(9, 16, 1),
+    blocks=dataclasses.replace(ImageGPTConfig().blocks, width=16, hidden=64, heads=2),
+)
+MARIAN = TransformerConfig(
+    *(31, None, 1, 1, dataclasses.replace(BLOCKS, epsilon=1e-5)),
+    **{"interleaved": False, "output_bias": True, "longest": 64},
+    **{"padding": 30, "begin": 30, "end": 0},
+)
+
+
+def drawn(make: Callable[[nnx.Rngs], nnx.Module]) -> nnx.Module:
+    """A model with drawn numbers, made without running an initializer."""
+    graph, state = nnx.split(nnx.eval_shape(lambda: make(nnx.Rngs(0))))
+    rng = np.random.default_rng(0)
+    numbers = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape) / 3, x.dtype), state)
+    return nnx.merge(graph, numbers)
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """Directories of a BERT, a GPT-2 and a ViT of a few parameters."""
+    """Directories of models of a few parameters."""
     pytest.importorskip("safetensors", reason="published models are safetensors")
     directory = tmp_path_factory.mktemp("published")
     pre = dataclasses.replace(BLOCKS, norm="pre", activation="gelu_tanh", epsilon=1e-5)
     image = dataclasses.replace(BLOCKS, norm="pre", activation="gelu", epsilon=1e-12)
     models = {
-        "bert": Bert(BertConfig(30, 20, layers=2, blocks=BLOCKS), rngs=nnx.Rngs(0)),
-        "gpt2": GPT(GPTConfig(30, 20, layers=2, blocks=pre), rngs=nnx.Rngs(0)),
-        "vit": ViT(
-            ViTConfig(image=8, patch=4, classes=3, layers=1, blocks=image), rngs=nnx.Rngs(0)
+        "bert": drawn(lambda rngs: Bert(BertConfig(30, 20, layers=2, blocks=BLOCKS), rngs=rngs)),
+        "gpt2": drawn(lambda rngs: GPT(GPTConfig(30, 20, layers=2, blocks=pre), rngs=rngs)),
+        "vit": drawn(
+            lambda rngs: ViT(ViTConfig(8, 4, classes=3, layers=1, blocks=image), rngs=rngs)
         ),
+        "swin": drawn(lambda rngs: Swin(SWIN, rngs=rngs)),
+        "imagegpt": drawn(lambda rngs: ImageGPT(COLOURS, rngs=rngs)),
+        "marian": drawn(lambda rngs: Transformer(MARIAN, rngs=rngs)),
     }
     for name, model in models.items():
         interop.save(model, directory / name)
     Image.new("RGB", (16, 16), "orange").save(directory / "image.png")
+    colours = {"clusters": np.linspace(-1, 1, 24).reshape(8, 3).tolist()}
+    (directory / "imagegpt" / "preprocessor_config.json").write_text(json.dumps(colours))
+    (directory / "swin" / "preprocessor_config.json").write_text('{"size": {"height": 16}}')
     return directory, models
 
 
@@ -316,6 +369,70 @@ def test_a_published_model_of_images_is_looked_into(published, compiled_once, tm
     )
     assert (said.code, said.err) == (0, "")
     [example] = page_of(tmp_path)["examples"]
-    assert (example["picture"]["rows"], example["picture"]["columns"]) == (2, 2)
-    assert example["picture"]["png"].startswith("data:image/png;base64,")
-    assert len(example["maps"]) == 1
+    (given,) = example["maps"]
+    assert given["cells"] == {"rows": 2, "columns": 2, "of": [-1, 0, 1, 2, 3]}
+    assert example["picture"].startswith("data:image/png;base64,")
+    refused(run(f"--model={directory / 'vit'}", "--image=gone.png"), "gone.png")
+    refused(run(f"--model={directory / 'vit'}", f"--image={__file__}"), "no picture")
+
+
+@pytest.mark.slow
+def test_a_swin_shows_the_windows_around_places(published, compiled_once, tmp_path):
+    directory, models = published
+    image = f"--image={directory}/image.png"
+    said = run(f"--model={directory / 'swin'}", image, f"--out={tmp_path}")
+    assert (said.code, said.err) == (0, "")
+    page = page_of(tmp_path)
+    _, top_left, *_ = page["examples"]
+    assert top_left["title"].endswith("image.png: top left")
+    cells = [x["cells"] for x in top_left["maps"]]
+    assert [(x["rows"], x["columns"]) for x in cells] == [(8, 8), (8, 8), (4, 4)]
+    corner = [8 * y + x for y in range(4) for x in range(4)]
+    assert cells[0]["of"] == corner
+    assert 0 in cells[1]["of"]  # of the shifted windows one that was rolled together
+    assert sorted(cells[1]["of"]) == sorted(8 * y + x for y in (6, 7, 0, 1) for x in (6, 7, 0, 1))
+    assert cells[2]["of"] == list(range(16))
+    pixels = images.pixels(images.opened(directory / "image.png", (16, 16)), tmp_path)
+    expected = models["swin"].attention_maps(pixels)
+    for given, w in zip(top_left["maps"], expected, strict=True):
+        window = 3 if given is top_left["maps"][1] else 0
+        got = weights_of(given, page["sequences"])
+        np.testing.assert_allclose(got, w[0, window], atol=1 / 255)
+
+
+@pytest.mark.slow
+def test_an_image_gpt_reads_colours_after_a_start(published, compiled_once, tmp_path):
+    directory, _ = published
+    image = f"--image={directory}/image.png"
+    said = run(f"--model={directory / 'imagegpt'}", image, f"--out={tmp_path}")
+    assert (said.code, said.err) == (0, "")
+    page = page_of(tmp_path)
+    [example] = page["examples"]
+    assert page["sequences"][example["maps"][0]["queries"]][:2] == ["start", "0, 0"]
+    assert example["maps"][0]["cells"]["of"] == [-1, *range(15)]  # the last is never read
+    refused(run(f"--model={directory / 'imagegpt'}", "--ids=8"), "each from 0 to 7")
+    refused(run(f"--model={directory / 'imagegpt'}", "--ids=8", image), "--image means nothing")
+    assert run(f"--model={directory / 'imagegpt'}", "--ids=1,2", f"--out={tmp_path}").code == 0
+
+
+@pytest.mark.slow
+def test_a_marian_is_looked_into_as_its_beam_translates(published, compiled_once, tmp_path):
+    directory, models = published
+    words = ("--ids=5,6,7", f"--out={tmp_path}")
+    said = run(f"--model={directory / 'marian'}", *words)
+    assert (said.code, said.err) == (0, "")
+    page = page_of(tmp_path)
+    [example] = page["examples"]
+    assert [x["kind"] for x in example["maps"]] == [
+        *("decoder cross-attention", "encoder self-attention", "decoder self-attention"),
+    ]
+    cross = example["maps"][0]
+    assert page["sequences"][cross["keys"]] == ["5", "6", "7", "0"]
+    assert run(f"--model={directory / 'marian'}", *words, "--target=9,8").code == 0
+    page = page_of(tmp_path)
+    cross = page["examples"][0]["maps"][0]
+    assert page["sequences"][cross["queries"]] == ["9", "8", "0"]
+    [expected] = models["marian"].cross_attention(np.array([[5, 6, 7, 0]]), np.array([[30, 9, 8]]))
+    np.testing.assert_allclose(weights_of(cross, page["sequences"]), expected[0], atol=1 / 255)
+    refused(run(f"--model={directory / 'marian'}"), "lacks source.spm, target.spm, vocab.json")
+    refused(run(f"--model={directory / 'marian'}", "--ids=31"), "from 0 to 30")

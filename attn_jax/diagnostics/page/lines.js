@@ -5,7 +5,7 @@ lines.frame = make("div", { class: "sides" }, lines.left, lines.canvas, lines.ri
 at("lines").append(lines.frame);
 
 function listTokens() {
-  at("lines-figure").hidden = Boolean(chosen.example.picture);
+  at("lines-figure").hidden = pictured();
   lines.left.replaceChildren(...queries().map(label));
   lines.right.replaceChildren(...keys().map(label));
   lines.frame.classList.toggle("dense", Math.max(queries().length, keys().length) > 40);
@@ -21,7 +21,7 @@ function faintest() {
 }
 
 function drawLines() {
-  if (chosen.example.picture) return;
+  if (pictured()) return;
   const { canvas, left, right } = lines;
   const [width, height] = [canvas.clientWidth, Math.max(left.offsetHeight, right.offsetHeight)];
   if (!width) return;
