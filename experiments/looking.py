@@ -133,7 +133,11 @@ def show_looked(looked: Looked, console: Console | None = None) -> None:
     rows = [
         {
             "layer": path or "attention",
-            **{name: _range(looked.measures[name].get(path)) for name in PRINTED},
+            **{
+                name: _range(by_path.get(path))
+                for name in PRINTED
+                if (by_path := looked.measures.get(name))
+            },
         }
         for path in looked.weights
     ]

@@ -87,7 +87,7 @@ def examine(
     out, looks = capture(call, model, *inputs, **options)
     influences = influence(_projected(call, out), model, looks, *inputs, **options)
     return OrderedDict(
-        (path, _numbers(path, seen, influences[path], counted(real, path), keys))
+        (path, head_numbers(path, seen, influences[path], counted(real, path), keys))
         for path, seen in looks.items()
     )
 
@@ -146,13 +146,21 @@ def counted(real: Mapping[str, Array] | None, path: str) -> Array | None:
     return real[max(fitting, key=len)] if real and fitting else None
 
 
-def _numbers(
+def head_numbers(
     path: str,
     look: Look,
     influence: Array,
-    real: Array | None,
+    real: Array | None = None,
     keys: Callable[[str], Mapping[str, Array]] | None = None,
 ) -> HeadNumbers:
+    """The numbers of the heads of one layer.
+
+    Args:
+      path: of the layer; where "cross" is in it, queries and keys are of two sequences.
+      look: what it was asked.
+      influence: of each head, `h`; NaN where nobody knows.
+      real, keys: as of :func:`examine`; `real` of this layer, `*b t`.
+    """
     stats = look.stats()
     t, s = look.q.shape[-3], look.v.shape[-3]
     evenly = _evenly(look)

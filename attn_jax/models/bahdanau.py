@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from attn_jax.backends.dispatch import attend, attention_weights
+from attn_jax.backends.dispatch import attend
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import valid
@@ -20,6 +20,7 @@ from attn_jax.modules.attention import initializer
 from attn_jax.modules.embeddings import TokenEmbedding
 from attn_jax.modules.recurrent import GRU, BidirectionalGRU
 from attn_jax.modules.trainable import trainable
+from attn_jax.modules.watching import Look
 
 Array = jax.Array
 PADDING = 0
@@ -218,12 +219,19 @@ class Bahdanau(Seq2Seq):
         rule = self.rule & mask
         return attend(state[:, :, None], keys, values, rule=rule, backend=self.backend)[:, :, 0]
 
+    def cross_look(self, source: Array, inputs: Array) -> Look:
+        """What each step asks of the source, once all are known; no dropout.
+
+        The recurrence itself cannot be watched by ``capture``.
+        """
+        encoded = self.encode(source)
+        before, _, contexts = self._write(self.target_embedding(inputs), encoded, source)
+        keys, values, mask = self.remember(encoded, source)
+        return Look(before[:, :, None], keys, values, self.rule & mask, None, contexts[:, :, None])
+
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where the decoder looks in the source, one layer of one head: `b 1 t s`; no dropout."""
-        encoded = self.encode(source)
-        before, *_ = self._write(self.target_embedding(inputs), encoded, source)
-        keys, _, mask = self.remember(encoded, source)
-        return (attention_weights(before[:, :, None], keys, rule=self.rule & mask),)
+        return (self.cross_look(source, inputs).weights(),)
 
 
 def _drop(x: Array, noise: Dropout | None, site: int) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from attn_jax.diagnostics.examination import examine
-from attn_jax.diagnostics.report import Example, Map, Report
+from attn_jax.diagnostics.examination import examine, head_numbers
+from attn_jax.diagnostics.report import Example, Map, Report, head_measures
 from attn_jax.diagnostics.verdicts import CHECKS, judge
 from attn_jax.models.transformer import Transformer
 from attn_jax.train import State
@@ -19,6 +19,10 @@ from experiments.translate.workdir import Workdir
 
 LONGEST = 128  # tokens of either side that are looked at
 ROWS = "A row of the decoder is the token it wrote, a column what it had read."
+ONE = (
+    "Its one attention, of one head, is the decoder's to the source; its encoder and decoder are"
+    " recurrent. It is inside the recurrence, so that no influence is measured."
+)
 
 
 def look(
@@ -27,11 +31,12 @@ def look(
     """Every attention of the model as it reads sources and writes these translations again.
 
     Returns:
-      What was seen, None where the model keeps its attention to itself; and an example for each
-      translation.
+      What was seen, None where the model has no attention; and an example for each translation.
     """
-    if system.name != Transformer.__name__ or not translations:
-        return None, _alone(system, state, translations)
+    if not system.attends or not translations:
+        return None, []
+    if system.name != Transformer.__name__:
+        return _recurrent(system, state, translations)
     whole = jax.jit(lambda params: params, out_shardings=system.layout.whole)
     model = system.model(jax.device_get(whole(state.averaged)))
     sides = [_as_seen(system, x.source, x.tokens) for x in translations]
@@ -58,7 +63,7 @@ def translation_page(
     """What there is to see of a run, with its training curves and its config."""
     pair = getattr(system.config.data, "pair", "")
     more: dict[str, Any] = {
-        "subtitle": f"{system.parameters:,} parameters. {ROWS if examples else ''}",
+        "subtitle": " ".join([f"{system.parameters:,} parameters.", *_said(system, examples)]),
         "metrics": whole_lines(workdir.path / "metrics.jsonl"),
         "tables": tables or {},
         "config": Workdir.plain(system.config),
@@ -67,6 +72,15 @@ def translation_page(
     if looked is None:
         return Report(title, examples=examples, **more)
     return page(title, looked, examples, **more)
+
+
+def _said(system: System, examples: Sequence[Example]) -> list[str]:
+    """What there is of attention."""
+    if not system.attends:
+        return ["It has no attention: its decoder is given one vector."]
+    if not examples:
+        return []
+    return [ROWS] if system.name == Transformer.__name__ else [ROWS, ONE]
 
 
 def count_verdicts(
@@ -99,18 +113,29 @@ def count_verdicts(
     return count
 
 
-def _alone(system: System, state: State, translations: Sequence[Translation]) -> list[Example]:
-    """The attention to the source of a model that shows no other."""
-    if not system.attends or not translations:
-        return []
-    pieces, eos = system.tokenizer.pieces, system.tokenizer.eos
-    return [
-        Example(
-            _title(system, x),
-            [Map("cross_attention", w, pieces([*x.tokens, eos]), pieces([*x.source, eos]))],
-        )
-        for x, w in zip(translations, system.cross_attention(state.averaged, translations))
-    ]
+def _recurrent(
+    system: System, state: State, translations: Sequence[Translation]
+) -> tuple[Looked, list[Example]]:
+    """The attention to the source of a recurrent model: it has no other, and of one head."""
+    sides = [_as_seen(system, x.source, x.tokens) for x in translations]
+    source, inputs = _batch(sides)
+    path, unknown = "cross_attention", np.full(1, np.nan, np.float32)
+
+    def run(params: Any) -> Any:
+        seen = system.model(params).cross_look(source, inputs)
+        return seen.weights(), head_numbers(path, seen, unknown, inputs != 0)
+
+    weights, numbers = jax.device_get(jax.jit(run, compiler_options=QUICK)(state.averaged))
+    measures = head_measures({path: numbers})
+    for name in ("influence", "self weight", "distance"):
+        del measures[name]
+    pieces, eos = system.tokenizer.pieces, [system.tokenizer.eos]
+    examples = []
+    for x, w, (read, written) in zip(translations, weights, sides):
+        queries, keys = pieces([*written[1:], *eos]), pieces(read)
+        shown = Map(path, w[:, : len(queries), : len(keys)], queries, keys)
+        examples.append(Example(_title(system, x), [shown]))
+    return Looked({path: weights}, measures, judge({path: numbers})), examples
 
 
 def _title(system: System, translation: Translation) -> str:

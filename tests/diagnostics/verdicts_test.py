@@ -157,7 +157,7 @@ def test_an_unknown_beginning_is_refused():
 
 
 def test_long_sequences_are_streamed():
-    from attn_jax.diagnostics.examination import _numbers
+    from attn_jax.diagnostics.examination import head_numbers
     from attn_jax.modules import Look
 
     x = jax.ShapeDtypeStruct((8192, 2, 4), jnp.float32)
@@ -165,7 +165,7 @@ def test_long_sequences_are_streamed():
 
     def f(x):
         look = Look(x, x, x, rule, None, x)
-        return _numbers("", look, jnp.ones(2), None)
+        return head_numbers("", look, jnp.ones(2), None)
 
     memory = jax.jit(f).lower(x).compile().memory_analysis().temp_size_in_bytes
     assert memory < 8192 * 8192

@@ -34,6 +34,7 @@ from experiments.inspect_attention.__main__ import EXPERIMENT, main
 from experiments.inspect_attention.excerpts import beginning, squares
 from experiments.inspect_attention.language import CLASSIC
 from experiments.inspect_attention.runs import read_config
+from experiments.language_model.config import Config as LanguageConfig
 from experiments.looking import Looked, pictures, show_looked, write_numbers
 from experiments.translate.config import Config, Model, Recurrent
 from experiments.translate.corpora import Aligned, Multi30k
@@ -75,7 +76,7 @@ def weights_of(given: dict, sequences: list) -> np.ndarray:
 def test_the_config_of_a_run_is_read_back(config, tmp_path):
     workdir = Workdir(tmp_path)
     write_atomically(workdir.config, json.dumps(Workdir.plain(config)))
-    found = read_config(workdir)
+    found = read_config(workdir.config)
     assert (type(found.data), type(found.model)) == (type(config.data), type(config.model))
     assert Workdir.plain(found) == json.loads(json.dumps(Workdir.plain(config)))
 
@@ -84,6 +85,13 @@ def test_the_config_of_a_run_is_read_back(config, tmp_path):
 def test_what_is_no_config_of_a_run_is_refused(text, tmp_path):
     (tmp_path / "config.json").write_text(text)
     refused(run(f"--workdir={tmp_path}"), "config.json is not what experiments.translate writes")
+
+
+def test_the_config_of_a_language_model_is_read_back(tmp_path):
+    config = LanguageConfig(seed=7)
+    config.model.heads, config.data.unit = 2, "character"
+    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(config)))
+    assert read_config(tmp_path / "config.json") == config
 
 
 def test_users_mistakes_are_told_in_a_line(tmp_path):
@@ -210,7 +218,7 @@ def test_weights_on_the_page_are_the_models_own(trained, tmp_path):
     assert "Verdicts, layer × head" in said.out
     page = page_of(tmp_path)
     assert page["examples"][0]["title"] == "one red cat → un gat rot"
-    system, state = Workdir(workdir).trained(read_config(Workdir(workdir)))
+    system, state = Workdir(workdir).trained(read_config(Workdir(workdir).config))
     forced = system.forced("one red cat", "un gat rot")
     bos, eos = system.tokenizer.bos, system.tokenizer.eos
     model = system.model(state.averaged)
@@ -250,15 +258,29 @@ def test_a_recurrent_run_shows_where_it_looks(compiled_once, tmp_path_factory):
         ),
         _aligned(corpus).load(),
     )
-    system = System(read_config(Workdir(workdir)), tokenizer)
+    system = System(read_config(Workdir(workdir).config), tokenizer)
     state = system.initial_state()
-    looked, [example] = look(system, state, [system.forced("one red cat", "un gat rot")])
-    assert looked is None
+    translation = system.forced("one red cat", "un gat rot")
+    looked, [example] = look(system, state, [translation])
     (cross,) = example.maps
-    np.testing.assert_allclose(np.asarray(cross.weights).sum(-1), 1, atol=1e-5)
+    [expected] = system.cross_attention(state.averaged, [translation])
+    np.testing.assert_allclose(cross.weights, expected, atol=1e-5)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        show_looked(looked)
+    assert re.search(r"cross_attention │ [·U]", out.getvalue())
     report = translation_page(system, looked, [example], Workdir(workdir))
-    assert report.verdicts is None
+    assert "dead" not in {x.check.name for x in report.verdicts}
     assert report.title.startswith("Bahdanau")
+    assert "one attention, of one head" in report.subtitle
+    assert "influence" not in report.measures
+    assert set(report.measures["entropy"]) == {"cross_attention"}
+    without = System(
+        dataclasses.replace(system.config, model=Recurrent(width=8, hidden=8, attends=False)),
+        tokenizer,
+    )
+    assert look(without, without.initial_state(), [translation]) == (None, [])
+    report = translation_page(without, None, [], Workdir(workdir))
+    assert "no attention" in report.subtitle
 
 
 def _aligned(corpus: Path) -> Aligned:
