@@ -109,7 +109,9 @@ def run(
     except (ValueError, OSError, Unreadable, WorkdirBusy, NonFinite) as error:
         if "--traceback" in argv:
             raise
-        print(f"{experiment.program}: {' '.join(str(error).split())}", file=sys.stderr)
+        message = "\n".join([str(error), *getattr(error, "__notes__", [])])
+        message = re.sub(r"(?<=[^:;,.\s])\s*\n", "; ", message)
+        print(f"{experiment.program}: {' '.join(message.split())}", file=sys.stderr)
         return DIVERGED if isinstance(error, NonFinite) else USER_ERROR
     finally:
         warnings.formatwarning = told
@@ -142,6 +144,8 @@ def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
         raise UsageError(told) from error
     if stray:
         raise UsageError(f"cannot understand {stray[0]!r}; write flags as --name=value")
+    if config is not None:
+        overrides.check_seeds(values.config)
     return Command(
         config=values.config if config is not None else None,
         workdir=Path(values.workdir or Path("runs", experiment.name, _slug(path))),

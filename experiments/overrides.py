@@ -51,6 +51,17 @@ def check(config: Any, name: str) -> None:
         raise UsageError(f"--config.{name} is a section; its fields are {_list(value)}")
 
 
+def check_seeds(config: Any) -> None:
+    """Refuses seeds that no generator of random numbers takes.
+
+    Raises:
+      UsageError: a field called `seed` is below 0 or above 2**32 - 1.
+    """
+    for name, value in fields(config):
+        if name.split(".")[-1] == "seed" and not 0 <= value < 2**32:
+            raise UsageError(f"--config.{name} is from 0 to 2**32 - 1; given {value}")
+
+
 def explained(config: Any, message: str) -> str:
     """What to say of a value of the wrong type, given what absl says of it."""
     found = re.match(r"flag --config\.([\w.]+)=(.*?): ", message)

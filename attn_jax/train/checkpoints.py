@@ -248,6 +248,7 @@ class Checkpoints:
 
     def _set_aside(self, step: int) -> None:
         first_alone(lambda: self._move_aside(step))
+        self._broken = [broken for broken in self._broken if broken != step]
         self._manager.reload()
 
     def _move_aside(self, step: int) -> None:

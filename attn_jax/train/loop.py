@@ -209,7 +209,9 @@ class _Loop:
             if self.failures > self.step.skip:
                 self._stop_at(number, index, taken)
             if self.failures and not overflow:
-                self.shown.say(f"step {number} skipped: its loss or gradient is not finite")
+                self.shown.say(
+                    f"step {number} skipped: its loss or gradient is not finite; {_examples(index)}"
+                )
             self.meter.add(metrics)
             self.pace.count(metrics)
             if number % self.plan.log_every == 0:
@@ -260,7 +262,7 @@ class _Loop:
             self._save()
         raise NonFinite(
             f"the loss or gradient of step {number} is not finite"
-            f" ({self.failures} in a row); its examples are {index[index >= 0].tolist()}; "
+            f" ({self.failures} in a row); {_examples(index)}; "
             f"the last good state is that of step {self.number}"
         )
 
@@ -289,6 +291,10 @@ class _Loop:
             seconds=self.pace.total.seconds,
             compile_seconds=self.pace.compile_seconds,
         )
+
+
+def _examples(index: np.ndarray) -> str:
+    return f"its examples are {index[index >= 0].tolist()}"
 
 
 def _pace(state: State, step: Step) -> Pace:

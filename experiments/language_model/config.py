@@ -81,6 +81,8 @@ class Model:
         for name in ("width", "hidden", "heads", "layers", "context"):
             if (size := getattr(self, name)) < 1:
                 raise ValueError(f"expected model.{name} of at least 1, got {size}")
+        if self.longest < 0:
+            raise ValueError(f"expected model.longest of at least 0, got {self.longest}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"expected model.dropout in [0, 1), got {self.dropout}")
         blocks = BlockOptions(

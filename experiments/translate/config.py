@@ -142,6 +142,7 @@ class Training:
       precision: that the model trains in: float32, bfloat16 or float16; parameters and their moments
         are float32 in any case.
       accumulate: parts that a batch is cut into, for memory.
+      skip: how many steps in a row may be passed over because their loss or gradient is not finite.
       log_every, evaluate_every, save_every: steps between; 0 for never but at the end.
       validation: sentences of the validation split to evaluate on; 0 for all.
       patience: evaluations without a new best BLEU after which to stop; 0 for never.
@@ -156,6 +157,7 @@ class Training:
     ema: float = 0.0
     precision: str = "float32"
     accumulate: int = 1
+    skip: int = 0
     log_every: int = 50
     evaluate_every: int = 200
     save_every: int = 0
@@ -216,8 +218,10 @@ class Decoding:
         """Of the search; None for greedy.
 
         Raises:
-          ValueError: the beam is empty, or larger than any memory.
+          ValueError: the beam is empty, or larger than any memory; or no checkpoint is averaged.
         """
+        if self.average < 1:
+            raise ValueError(f"expected decode.average of at least 1, got {self.average}")
         if self.beam > LARGEST_BEAM:
             raise ValueError(f"expected decode.beam of at most {LARGEST_BEAM}, got {self.beam}")
         return Beam(self.beam, self.length_penalty) if self.beam != 1 else None

@@ -38,6 +38,7 @@ def train(command: Command) -> None:
             system.layout,
             accumulate=config.train.accumulate,
             ema_decay=config.train.ema,
+            skip=config.train.skip,
             precision=system.precision,
         )
         batches = batches_of(corpus, system)

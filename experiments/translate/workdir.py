@@ -35,6 +35,7 @@ class Workdir(workdir.Workdir[System]):
             "train.steps",
             "train.patience",
             "train.keep",
+            "train.skip",
             "train.log_every",
             "train.evaluate_every",
             "train.save_every",
@@ -79,8 +80,7 @@ class Workdir(workdir.Workdir[System]):
         Raises:
           FileNotFoundError, Mismatch, Unreadable: as of :func:`attn_jax.train.best_states`.
         """
-        if (count := system.config.decode.average) < 1:
-            raise ValueError(f"expected decode.average of at least 1, got {count}")
+        count = system.config.decode.average
         like = system.layout.place(system.initial_state())
         states = self.best_states(system, like, count)
         if len(states) < count:

@@ -76,6 +76,8 @@ def test_the_workdir_is_named_after_the_config_unless_it_is_given():
         ),
         ("--config=toy.py --config.optimizer.learning_rate=x", "takes a number, such as 0.1"),
         ("--config=toy.py --config.optimizer.nesterov=x", "takes true or false, such as False"),
+        ("--config=toy.py --config.seed=-1", "--config.seed is from 0 to 2**32 - 1; given -1"),
+        ("--config=toy.py --config.seed=99999999999999999999", "is from 0 to 2**32 - 1"),
         ("--config=toy.py --config.seed", "Missing value for flag --config.seed"),
         ("--config=toy.py:huge", "no variant 'huge'; there are small, large"),
         ("--config=missing.py", "no config file missing.py"),
@@ -122,6 +124,17 @@ def test_a_users_error_is_one_line_and_a_fault_is_a_traceback(error, code, capsy
         run(EXPERIMENT, fail, ["--config=toy.py", "--traceback"])
     with pytest.raises(ZeroDivisionError):
         run(EXPERIMENT, lambda command: print(1 / 0), ["--config=toy.py"])
+
+
+def test_where_it_happened_is_told_with_what_happened(capsys):
+    def fail(command):
+        error = ValueError("these hold ids that are none:\n  source 17: 99\n  source 20: 98")
+        error.add_note("while the batch of step 4 was drawn")
+        raise error
+
+    assert run(EXPERIMENT, fail, ["--config=toy.py"]) == 2
+    told = "ids that are none: source 17: 99; source 20: 98; while the batch of step 4 was drawn\n"
+    assert capsys.readouterr().err.endswith(told)
 
 
 def test_a_warning_is_one_line_without_its_place_in_the_code(capsys):

@@ -163,6 +163,7 @@ def test_text_that_streams_is_the_text_that_generate_finds():
         ("--config.data.unit=word", "no data.unit 'word'; there are subword, character"),
         ("--config.data.path=nowhere.txt", "no file nowhere.txt"),
         ("--config.model.positions=sines", "positions must be one of"),
+        ("--config.model.longest=-4", "expected model.longest of at least 0, got -4"),
         ("--config.generate.top_p=2.0", "top_p"),
         ("--prompt=x", "--mode=train takes no --prompt; --mode=generate does"),
     ],

@@ -35,6 +35,7 @@ ANY = Corpus(Pairs(["one cat"] * 4, ["un gat"] * 4), NONE, NONE)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Decoding(average=0).options, "decode.average of at least 1, got 0"),
         (lambda: Optimizer(schedule="cosin").build(10), "no schedule 'cosin'; there are inverse"),
         (lambda: Model(norm="middle").build(9, 0), 'norm must be "pre" or "post"'),
         (lambda: Model(positions="rope").build(9, 0), "positions must be one of sinusoidal"),

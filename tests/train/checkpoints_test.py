@@ -142,6 +142,19 @@ def test_a_broken_newest_checkpoint_is_reported_and_the_one_before_used(copied, 
     assert (copied.parent / "checkpoints.broken" / "30").exists()
 
 
+def test_a_broken_checkpoint_that_has_been_made_up_for_is_as_good_as_any(copied):
+    shutil.rmtree(copied / "30" / "state")
+    said = []
+    with Checkpoints(copied, Retention(), report=said.append) as checkpoints:
+        checkpoints.newest(state_at(0))
+        for step in (30, 40):
+            checkpoints.save(state_at(step), {"again": step})
+        checkpoints.wait()
+        assert checkpoints.steps() == [30, 40]
+        assert checkpoints.restore(30, state_at(0))[1] == {"again": 30}
+    assert len(said) == 2  # that it is passed over, and where it was moved
+
+
 def test_if_every_checkpoint_is_broken_nothing_is_begun_anew_and_one_error_names_them(
     copied, capfd, caplog
 ):

@@ -52,7 +52,5 @@ def test_a_field_that_did_not_exist_yet_had_its_default():
     ]
     with pytest.raises(Mismatch, match=r"train\.ema: 0\.0 -> 0\.9"):
         compare(begun, other, defaults=defaults)
-    with pytest.raises(
-        Mismatch, match=r"model\.width: 8 -> 512"
-    ):  # what it did say is not forgotten
+    with pytest.raises(Mismatch, match=r"model\.width: 8 -> 512"):  # which it did say
         compare(begun, defaults, defaults=defaults)

@@ -5,6 +5,7 @@ early, by a score that is a function of the step alone.
 """
 
 import os
+import time
 from pathlib import Path
 
 import jax
@@ -32,7 +33,7 @@ def judged(step):
     return float(min(step, 48))
 
 
-def run(workdir: str, cache: str, said, devices: int = 1) -> None:
+def run(workdir: str, cache: str, said, devices: int = 1, stuck_at: int | None = None) -> None:
     """Trains to the end, if it is let.
 
     Args:
@@ -40,6 +41,7 @@ def run(workdir: str, cache: str, said, devices: int = 1) -> None:
       cache: where compiled programs are kept.
       said: a connection that is told of every batch: its number and its examples.
       devices: how many to simulate.
+      stuck_at: a batch that never comes.
     """
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     jax.config.update("jax_platforms", "cpu")
@@ -53,6 +55,8 @@ def run(workdir: str, cache: str, said, devices: int = 1) -> None:
         def __next__(self):
             batch = next(source)
             said.send((source.batch, batch["index"].tolist()))
+            if source.batch == stuck_at:
+                time.sleep(600)
             return batch
 
     step = train.make_step(tiny.loss, tiny.optimizer(), accumulate=2)

@@ -227,7 +227,8 @@ def test_as_many_as_may_be_are_skipped(train, tiny, tmp_path, capsys):
     step = make_step(tiny.spoilt_loss, tiny.optimizer(), skip=2)
     state, report = train(tmp_path / "two", spoil=[4, 5], step=step)
     assert (report.status, int(state.step)) == ("finished", STEPS)
-    assert "step 5 skipped" in capsys.readouterr().err
+    told = f"step 5 skipped: its loss or gradient is not finite; its examples are {train.seen[4]}"
+    assert told in capsys.readouterr().err
     assert '"step": 6, "split": "train"' in metrics_of(tmp_path / "two")
     assert '"skipped": 2' in metrics_of(tmp_path / "two")
     with pytest.raises(NonFinite, match=r"step 7 is not finite \(3 in a row\)"):

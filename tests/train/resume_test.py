@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 import random
+import signal
 import sys
 import time
 from pathlib import Path
@@ -32,9 +34,9 @@ def live(tmp_path_factory):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["killed"])
 
-        def begin(workdir, devices=1):
+        def begin(workdir, devices=1, stuck_at=None):
             hears, says = context.Pipe(duplex=False)
-            arguments = (str(workdir), str(cache), says, devices)
+            arguments = (str(workdir), str(cache), says, devices, stuck_at)
             process = context.Process(target=killed.run, args=arguments)
             process.start()
             says.close()
@@ -131,3 +133,18 @@ def test_other_numbers_of_devices_go_on_with_the_same_data(live, whole, tmp_path
     one, other = lines(undisturbed), lines(tmp_path)
     assert [(x["step"], x["split"]) for x in one] == [(x["step"], x["split"]) for x in other]
     np.testing.assert_allclose([x["loss"] for x in other], [x["loss"] for x in one], rtol=1e-5)
+
+
+def test_a_second_signal_ends_it_at_once_and_costs_no_more_than_a_kill(live, whole, tmp_path):
+    _, order = whole
+    process, hears = live(tmp_path, stuck_at=6)
+    assert order[:6] == [said for _, said in zip(range(6), heard(hears))]
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(0.5)
+    assert process.exitcode is None  # it has heard, and waits for the step's end
+    os.kill(process.pid, signal.SIGINT)
+    process.join(10)
+    assert process.exitcode == -signal.SIGINT
+    rest = to_the_end(live, tmp_path)
+    assert rest == order[rest[0][0] - 1 :]
+    assert (tmp_path / "metrics.jsonl").read_bytes() == (whole[0] / "metrics.jsonl").read_bytes()
