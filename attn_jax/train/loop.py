@@ -43,6 +43,7 @@ def fit(
     plan: Plan,
     run: Run,
     evaluate: Evaluate | None = None,
+    watch: Evaluate | None = None,
 ) -> tuple[State, Report]:
     """Trains until the plan is fulfilled, from the workdir's newest checkpoint if it has one.
 
@@ -61,6 +62,8 @@ def fit(
       plan: when to log, evaluate, save and end.
       run: where it lives, and what it is.
       evaluate: state to numbers, one of them the plan's metric; a function of the state alone.
+      watch: state to numbers that are logged besides, every `plan.watch_every` steps and at the
+        end, as lines of the split "watched"; a function of the state alone.
 
     Returns:
       The last state, and what was done. The best state is
@@ -86,7 +89,7 @@ def fit(
         checkpoints = stack.enter_context(
             Checkpoints(run.checkpoints, plan.retention, report=shown.say)
         )
-        loop = _Loop(step.place(state), step, batches, plan, run, evaluate)
+        loop = _Loop(step.place(state), step, batches, plan, run, evaluate, watch)
         loop.begin(checkpoints, shown)
         stack.callback(loop.trace.stop)
         records = (
@@ -107,9 +110,9 @@ def fit(
 class _Loop:
     """What changes while it goes round."""
 
-    def __init__(self, state, step, batches, plan: Plan, run: Run, evaluate: Evaluate | None):
+    def __init__(self, state, step, batches, plan: Plan, run: Run, evaluate, watch):
         self.state, self.step, self.batches = state, step, batches
-        self.plan, self.run, self.evaluate = plan, run, evaluate
+        self.plan, self.run, self.evaluate, self.watch = plan, run, evaluate, watch
         self.standing, self.meter = Standing(), Meter()
         self.number = self.resumed_from = int(state.step)
         self.pending: list[tuple[int, np.ndarray, Any]] = []
@@ -165,6 +168,9 @@ class _Loop:
             self._take()
             if self._every(self.plan.log_every) or self.trace.ends_with(self.number):
                 self._settle()
+            if self.watch is not None and (self._every(self.plan.watch_every) or self._over()):
+                self._settle()
+                self._look()
             if self.trace.ends_with(self.number):
                 self._end_trace()
 
@@ -239,6 +245,12 @@ class _Loop:
         self.records.time(self.number, {"evaluation_seconds": time.perf_counter() - began})
         numbers = "  ".join(f"{name} {x:.4g}" for name, x in evaluation.items())
         self.shown.say(f"validation at step {self.number}: {numbers}")
+
+    def _look(self) -> None:
+        began = time.perf_counter()
+        found = {name: float(x) for name, x in self.watch(self.state).items()}
+        self.records.write(self.number, "watched", found)
+        self.records.time(self.number, {"watch_seconds": time.perf_counter() - began})
 
     def _save(self) -> None:
         record = {

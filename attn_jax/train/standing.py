@@ -19,6 +19,7 @@ class Plan:
       log_every: steps between lines; also how often the device is waited for.
       evaluate_every: steps between evaluations; None for one at the end. Each is saved.
       save_every: steps between further saves; None for none.
+      watch_every: steps between looks at the state, where there is something to watch it.
       metric: which number of an evaluation decides what is best.
       higher_is_better: which way it improves.
       patience: evaluations in a row without a new best after which to stop; None for no limit.
@@ -31,6 +32,7 @@ class Plan:
     log_every: int = 50
     evaluate_every: int | None = None
     save_every: int | None = None
+    watch_every: int = 100
     metric: str = "loss"
     higher_is_better: bool = False
     patience: int | None = None
@@ -39,7 +41,15 @@ class Plan:
     profile: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "log_every", "evaluate_every", "save_every", "patience", "profile"):
+        for name in (
+            "steps",
+            "log_every",
+            "evaluate_every",
+            "save_every",
+            "watch_every",
+            "patience",
+            "profile",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"expected {name} of at least 1, got {value}")

@@ -54,7 +54,7 @@ def inspect_published(command: Command) -> Inspection:
     looked, examples, note = look(command, model, directory)
     size = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
     report = page(
-        f"{directory.resolve().name}, a {type(model).__name__}",
+        f"{directory.resolve().name}: {type(model).__name__}",
         looked,
         examples,
         subtitle=f"{size:,} parameters, {len(looked.weights)} layers of attention. {note}",

@@ -67,7 +67,8 @@ def look_at_pixels(command: Command, model: ImageGPT, directory: Path) -> Found:
     grid = (side, side) if len(ids) == side**2 else (1, len(ids))
     shown = squares(["start"], grid, config.layers * config.blocks.heads, read=started.size - 1)
     looked = look_into(ImageGPT.__call__, model, started, causal=("layers",), groups=shown.groups)
-    return looked, [_example(command, looked, shown, picture)], shown.note
+    last = len(shown.tokens) - 1  # it has seen the most
+    return looked, [_example(command, looked, shown, picture, last)], shown.note
 
 
 def look_at_windows(command: Command, model: Swin, directory: Path) -> Found:
@@ -76,7 +77,8 @@ def look_at_windows(command: Command, model: Swin, directory: Path) -> Found:
     side = images.preprocessing(directory).get("size", {})
     said = side if isinstance(side, int) else side.get("height", side.get("shortest_edge"))
     size = (said or _side(directory),) * 2
-    image = images.opened(given_image(command, directory), size)
+    file = given_image(command, directory)
+    image = images.opened(file, size)
     pixels = images.pixels(image, directory)
     states = jax.eval_shape(Swin.hidden_states, model, pixels)
     looked = look_into(Swin.__call__, model, pixels)
@@ -95,9 +97,7 @@ def look_at_windows(command: Command, model: Swin, directory: Path) -> Found:
             cells = Cells(*grid, of[window].tolist())
             maps.append(Map(path, looked.weights[path][0, window], tokens, tokens, cells))
             focus = focus if number else token
-        examples.append(
-            Example(f"{command.options['image']}: {name}", maps, focus, images.png(image))
-        )
+        examples.append(Example(f"{file.name}: {name}", maps, focus, images.png(image)))
     note = (
         "Each block looks inside windows; an example has, of every block, the one around a place."
     )
@@ -130,9 +130,14 @@ def _cut(
     return (height, width), np.asarray(windows.cut(jnp.asarray(cells)))[..., 0] - 1
 
 
-def _example(command: Command, looked: Looked, shown: Excerpt, picture: bytes | None) -> Example:
+def _example(
+    command: Command, looked: Looked, shown: Excerpt, picture: bytes | None, focus: int = 0
+) -> Example:
     cells = shown.cells if picture else None
     maps = [
         Map(path, w[0], shown.tokens, shown.tokens, cells) for path, w in looked.weights.items()
     ]
-    return Example(command.options["image"] or f"{len(shown.tokens)} colours", maps, 0, picture)
+    title = f"{len(shown.tokens) - 1} colours"
+    if command.options["image"] is not None:
+        title = Path(command.options["image"]).name
+    return Example(title, maps, focus, picture)

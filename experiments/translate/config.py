@@ -147,8 +147,8 @@ class Training:
       validation: sentences of the validation split to evaluate on; 0 for all.
       patience: evaluations without a new best BLEU after which to stop; 0 for never.
       keep: how many of the best checkpoints are kept, for `decode.average`.
-      verdicts: sentences of the validation split by which heads are judged at each evaluation; 0
-        for none.
+      verdicts: sentences of the validation split by which heads are judged every 100 steps; 0 for
+        none.
       pictured: translations of the test whose attention is on the page at the end; 0 for none.
     """
 

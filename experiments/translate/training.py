@@ -50,6 +50,7 @@ def train(command: Command) -> None:
             plan=plan,
             run=run,
             evaluate=judge(system, corpus) if judged else None,
+            watch=verdicts(system, corpus) if judged else None,
         )
         with left_once(workdir.path) as left:
             report(system, workdir.best(system), corpus, workdir, left=left)
@@ -99,15 +100,18 @@ def judge(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]]
     batches = list(
         evaluation_batches(encode(source), encode(target), rows=rows, longest=longest, shard=share)
     )
-    loss, looked = (
-        make_evaluate(system.loss, system.layout, system.precision),
-        config.train.verdicts,
-    )
-    verdicts = count_verdicts(system, source[:looked], target[:looked])
+    loss = make_evaluate(system.loss, system.layout, system.precision)
 
     def evaluate(state: State) -> dict[str, float]:
         translations = system.translate(state.averaged, source, None)
         scores = progress([t.text for t in translations], target, corpus.target_language)
-        return {**scores, **loss(state.averaged, batches), **verdicts(state)}
+        return {**scores, **loss(state.averaged, batches)}
 
     return evaluate
+
+
+def verdicts(system: System, corpus: Corpus) -> Callable[[State], dict[str, float]] | None:
+    """Judges every head of a state on a few sentences of the validation split, if that is asked for."""
+    looked = system.config.train.verdicts
+    sentences = corpus.validation.source[:looked], corpus.validation.target[:looked]
+    return count_verdicts(system, *sentences) if looked else None

@@ -200,9 +200,9 @@ def test_a_translation_run_ends_with_its_page(trained):
     assert {"loss", "bleu", "verdict_uniform"} <= {x["name"] for x in page["curves"]}
     assert ["train.verdicts", 3] in page["config"]
     lines = [json.loads(x) for x in (workdir / "metrics.jsonl").read_text().splitlines()]
-    judged = [x for x in lines if x["split"] == "validation"]
-    assert judged
-    for line in judged:
+    watched = [x for x in lines if x["split"] == "watched"]
+    assert [x["step"] for x in watched] == [4]  # its last, before the hundredth
+    for line in watched:
         counts = {x: line[x] for x in line if x.startswith("verdict_")}
         assert len(counts) == len(CHECKS)
         assert counts["verdict_future_visible"] == 0

@@ -29,7 +29,17 @@ def train(tiny):
     step, evaluation = make_step(tiny.spoilt_loss, tiny.optimizer()), make_evaluate(tiny.loss)
     held_out = [tiny.batch_of(range(8))]
 
-    def run(workdir, *, plan=PLAN, evaluate=True, spoil=(), at_batch=None, step=step, **of_run):
+    def run(
+        workdir,
+        *,
+        plan=PLAN,
+        evaluate=True,
+        watch=None,
+        spoil=(),
+        at_batch=None,
+        step=step,
+        **of_run,
+    ):
         source, seen = tiny.batches(spoil=spoil), []
 
         def draw(number):
@@ -49,6 +59,7 @@ def train(tiny):
             plan=plan,
             run=Run(workdir, **of_run),
             evaluate=evaluate or None,
+            watch=watch,
         )
 
     return run
@@ -346,3 +357,23 @@ def test_a_run_that_began_before_a_field_existed_goes_on_and_may_not_change_it(t
         train(tmp_path, plan=Plan(3), config={"width": 8, "bias": False}, defaults=defaults)
     _, report = train(tmp_path, plan=Plan(3), config={"width": 8, "bias": True}, defaults=defaults)
     assert (report.resumed_from, report.step) == (2, 3)
+
+
+def test_a_state_is_watched_besides_and_nothing_else_changes(train, tmp_path, uninterrupted):
+    plan = dataclasses.replace(PLAN, watch_every=4)
+    state, _ = train(tmp_path / "a", plan=plan, watch=lambda state: {"seen": float(state.step)})
+    chex.assert_trees_all_equal(numbers(state), numbers(uninterrupted[1]))
+    lines = [json.loads(line) for line in metrics_of(tmp_path / "a").splitlines()]
+    watched = [line for line in lines if line["split"] == "watched"]
+    assert [(x["step"], x["seen"]) for x in watched] == [(n, n) for n in (4, 8, 12, 14)]
+    others = [line for line in lines if line["split"] != "watched"]
+    assert others == [json.loads(x) for x in metrics_of(uninterrupted[0]).splitlines()]
+    with pytest.raises(Interrupted):
+        train(
+            tmp_path / "b",
+            plan=plan,
+            watch=lambda state: {"seen": float(state.step)},
+            at_batch={7: terminate},
+        )
+    train(tmp_path / "b", plan=plan, watch=lambda state: {"seen": float(state.step)})
+    assert metrics_of(tmp_path / "b") == metrics_of(tmp_path / "a")
