@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attn_jax.interop.architecture import Architecture, Published
 from attn_jax.interop.layouts import Entries, embedding, linear, norm, tensor
 from attn_jax.models.bert import Bert, BertConfig
@@ -48,6 +50,44 @@ def encoder(prefix: str) -> Entries:
     )
 
 
+def language_model(published: str, ours: str) -> Entries:
+    """The tensors of a masked language model."""
+    return (
+        *linear(f"{published}.transform.dense", f"{ours}.dense"),
+        *norm(f"{published}.transform.LayerNorm", f"{ours}.norm"),
+        *tensor(f"{published}.bias", f"{ours}.bias"),
+        *linear(f"{published}.decoder", f"{ours}.decoder"),
+    )
+
+
+def classes(family: str, pooler: Entries, **decides: Any) -> dict[str, Published]:
+    """The heads of a family whose tensors are named as BERT's, by the name of the class.
+
+    Args:
+      family: what the names of the classes begin with.
+      pooler: the tensors of its pooler.
+      decides: fields of our config, and what they are in all classes.
+    """
+    sentences = linear("cls.seq_relationship", "head.sentences")
+    return {
+        f"{family}Model": Published({"head": None, **decides}, pooler, bare=True),
+        f"{family}ForMaskedLM": Published(
+            {"head": "masked_language_model", **decides}, language_model("cls.predictions", "head")
+        ),
+        f"{family}ForPreTraining": Published(
+            {"head": "pretraining", **decides},
+            (*pooler, *language_model("cls.predictions", "head.tokens"), *sentences),
+        ),
+        f"{family}ForTokenClassification": Published(
+            {"head": "token_classification", **decides}, CLASSIFIER
+        ),
+    }
+
+
+CLASSIFIER = linear("classifier", "head.linear")
+ANSWERS = Published(
+    {"head": "question_answering", "labels": 2}, linear("qa_outputs", "head.linear")
+)
 POOLER = linear("bert.pooler.dense", "pooler")
 
 ARCHITECTURE = Architecture(
@@ -56,29 +96,21 @@ ARCHITECTURE = Architecture(
     config=BertConfig(),
     fields=FIELDS,
     classes={
-        "BertModel": Published({"head": None, "padding": None}, POOLER, bare=True),
-        "BertForMaskedLM": Published(
-            {"head": "masked_language_model", "padding": None},
-            (
-                *linear("cls.predictions.transform.dense", "head.dense"),
-                *norm("cls.predictions.transform.LayerNorm", "head.norm"),
-                *tensor("cls.predictions.bias", "head.bias"),
-                *linear("cls.predictions.decoder", "head.decoder"),
-            ),
+        **classes("Bert", POOLER, padding=None),
+        "BertForNextSentencePrediction": Published(
+            {"head": "next_sentence", "labels": 2, "padding": None},
+            (*POOLER, *linear("cls.seq_relationship", "head.linear")),
         ),
         "BertForSequenceClassification": Published(
-            {"head": "sequence_classification", "padding": None},
-            (*POOLER, *linear("classifier", "head.linear")),
+            {"head": "sequence_classification", "padding": None}, (*POOLER, *CLASSIFIER)
         ),
-        "BertForTokenClassification": Published(
-            {"head": "token_classification", "padding": None}, linear("classifier", "head.linear")
-        ),
+        "BertForQuestionAnswering": ANSWERS._replace(decides={**ANSWERS.decides, "padding": None}),
     },
     entries=encoder("bert."),
     prefix="bert.",
     required=REQUIRED,
     # A buffer; heads of the original files that a class does not have.
-    unused=("embeddings.position_ids", "pooler.*", "cls.*"),
+    unused=("embeddings.position_ids", "pooler.*", "cls.predictions.*", "cls.seq_relationship.*"),
     renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
     tied={
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",

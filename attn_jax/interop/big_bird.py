@@ -21,14 +21,10 @@ ARCHITECTURE = Architecture(
         "num_random_blocks": "random_blocks",
     },
     classes={
-        "BigBirdModel": Published(
-            {"head": None, **EVALUATED}, linear("bert.pooler", "pooler"), bare=True
-        ),
-        "BigBirdForMaskedLM": Published(
-            {"head": "masked_language_model", **EVALUATED}, BERT.classes["BertForMaskedLM"].entries
-        ),
-        "BigBirdForTokenClassification": Published(
-            {"head": "token_classification", **EVALUATED}, linear("classifier", "head.linear")
+        **bert.classes("BigBird", linear("bert.pooler", "pooler"), **EVALUATED),
+        "BigBirdForSequenceClassification": Published(
+            {"head": "sequence_classification", **EVALUATED},
+            (*linear("classifier.dense", "pooler"), *linear("classifier.out_proj", "head.linear")),
         ),
     },
     entries=BERT.entries,

@@ -18,24 +18,33 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
 LAYER = "transformer.h.{i}."
 ATTENTION = "layers.{i}.self_attention."
 
+FIELDS = {
+    "vocab_size": "vocabulary",
+    "n_positions": "positions",
+    "n_layer": "layers",
+    "n_head": "blocks.heads",
+    "n_embd": "blocks.width",
+    "n_inner": "blocks.hidden",
+    "activation_function": "blocks.activation",
+    "layer_norm_epsilon": "blocks.epsilon",
+    "resid_pdrop": "blocks.dropout",
+    "attn_pdrop": "blocks.attention_dropout",
+    "tie_word_embeddings": "tied",
+}
+
 ARCHITECTURE = Architecture(
     name="gpt2",
     model=GPT,
     config=GPTConfig(),
-    fields={
-        "vocab_size": "vocabulary",
-        "n_positions": "positions",
-        "n_layer": "layers",
-        "n_head": "blocks.heads",
-        "n_embd": "blocks.width",
-        "n_inner": "blocks.hidden",
-        "activation_function": "blocks.activation",
-        "layer_norm_epsilon": "blocks.epsilon",
-        "resid_pdrop": "blocks.dropout",
-        "attn_pdrop": "blocks.attention_dropout",
-        "tie_word_embeddings": "tied",
+    fields=FIELDS | {"num_labels": "labels", "pad_token_id": "padding"},
+    classes={
+        "GPT2LMHeadModel": Published({"head": "language_model"}),
+        "GPT2Model": Published({"head": "language_model", "tied": True}, bare=True),
+        "GPT2ForSequenceClassification": Published(
+            {"head": "sequence_classification", "tied": True},
+            tensor("score.weight", "head.kernel", axes=(1, 0)),
+        ),
     },
-    classes={"GPT2LMHeadModel": Published(), "GPT2Model": Published({"tied": True}, bare=True)},
     entries=(
         *embedding("transformer.wte", "embedding"),
         *embedding("transformer.wpe", "positions"),

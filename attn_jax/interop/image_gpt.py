@@ -17,7 +17,7 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
 
 
 TIED = "tie_word_embeddings"
-FIELDS = {name: ours for name, ours in gpt2.ARCHITECTURE.fields.items() if name != TIED}
+FIELDS = {name: ours for name, ours in gpt2.FIELDS.items() if name != TIED}
 
 ARCHITECTURE = Architecture(
     name="imagegpt",

@@ -41,10 +41,16 @@ def find(
         for name in named:
             if name in architecture.classes and config.get("model_type") == architecture.name:
                 return architecture, name
-    known = ", ".join(name for a in ARCHITECTURES for name in a.classes)
+    family = config.get("model_type")
+    known = [name for a in ARCHITECTURES if a.name == family for name in a.classes]
+    if not known:
+        families = ", ".join(a.name for a in ARCHITECTURES)
+        raise ValueError(
+            f"{directory}: unknown architecture: model_type {family!r}; known are {families}"
+        )
     raise ValueError(
-        f"{directory}: unknown architecture: model_type {config.get('model_type')!r} with "
-        f"architectures {named!r}; known are {known}"
+        f"{directory}: a {family} is read as one of {', '.join(known)}; got {named!r}. Say which as "
+        "load(…, architecture=…)"
     )
 
 

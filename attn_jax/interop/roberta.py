@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from attn_jax.interop.architecture import Architecture, Published
-from attn_jax.interop.bert import FIELDS, REQUIRED, encoder
+from attn_jax.interop.bert import ANSWERS, CLASSIFIER, FIELDS, REQUIRED, encoder
 from attn_jax.interop.layouts import linear, norm, tensor
 from attn_jax.models.bert import Bert, BertConfig
 
@@ -32,9 +32,8 @@ ARCHITECTURE = Architecture(
             {"head": "sequence_classification"},
             (*linear("classifier.dense", "pooler"), *linear("classifier.out_proj", "head.linear")),
         ),
-        "RobertaForTokenClassification": Published(
-            {"head": "token_classification"}, linear("classifier", "head.linear")
-        ),
+        "RobertaForTokenClassification": Published({"head": "token_classification"}, CLASSIFIER),
+        "RobertaForQuestionAnswering": ANSWERS,
     },
     entries=encoder("roberta."),
     prefix="roberta.",

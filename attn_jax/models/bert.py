@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +16,11 @@ from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, count_real
-from attn_jax.modules.heads import Classification, MaskedLanguageModel
+from attn_jax.modules.heads import Head, Headed
+from attn_jax.modules.layers import states_between
 from attn_jax.modules.watching import attention_maps
 
 Array = jax.Array
-Head = Literal["masked_language_model", "sequence_classification", "token_classification"]
 
 
 def bert_blocks(width: int, heads: int, epsilon: float = 1e-12) -> BlockOptions:
@@ -47,7 +47,7 @@ class BertConfig:
       blocks: what the blocks are made of.
       padding: None: positions are 0, 1, …. An id: RoBERTa's, padding + 1, … over the tokens that are
         not this id, which itself has the position `padding`.
-      head: what a call returns; None for the states.
+      head: what a call returns, one of ``attn_jax.modules.heads.Head``; None for the states.
       labels: l, of a classification.
       tied: whether the embedding's table gives the logits of a masked language model.
     """
@@ -63,7 +63,7 @@ class BertConfig:
     tied: bool = True
 
 
-class Bert(nnx.Module):
+class Bert(Headed):
     """An encoder of tokens with learned positions and segments, normalised after each sublayer.
 
     Args:
@@ -122,21 +122,6 @@ class Bert(nnx.Module):
         """Block number 0, 1, …."""
         return EncoderBlock(self.config.blocks, rule=rule, rngs=rngs)
 
-    def set_head(self, head: Head | None, *, labels: int = 2, rngs: nnx.Rngs) -> None:
-        """A new head in the place of the present one; the pooler stays where the head reads it."""
-        blocks = self.config.blocks
-        self.config = dataclasses.replace(self.config, head=head, labels=labels)
-        if head not in (None, "sequence_classification"):
-            self.pooler: Any = None
-        elif getattr(self, "pooler", None) is None:
-            self.pooler = nnx.data(nnx.Linear(blocks.width, blocks.width, rngs=rngs))
-        if head == "masked_language_model":
-            vocabulary, tied = self.config.vocabulary, self.config.tied
-            self.head: Any = nnx.data(MaskedLanguageModel(blocks, vocabulary, tied, rngs=rngs))
-        else:
-            made = None if head is None else Classification(blocks.width, labels, rngs=rngs)
-            self.head = nnx.data(made)
-
     def __call__(
         self,
         ids: Array,
@@ -144,7 +129,7 @@ class Bert(nnx.Module):
         *,
         mask: Mask = everything(),  # noqa: B008
         rng: Array | None = None,
-    ) -> Array:
+    ) -> Any:
         """What the head says; the states where there is none.
 
         Args:
@@ -155,20 +140,11 @@ class Bert(nnx.Module):
 
         Returns:
           Without a head the states, `b t m`; logits `b t v` of a masked language model, `b l` of
-          sequence classification, `b t l` of token classification.
+          sequence classification, `b t l` of token classification, `b 2` of whether the next
+          sentence follows, `b t 2` of where an answer begins and ends; of pretraining those of
+          tokens and of the next sentence.
         """
         return self._said(self.hidden_states(ids, segments, mask=mask, rng=rng)[-1], rng)
-
-    def _said(self, x: Array, rng: Array | None) -> Array:
-        """What the head makes of the last states, `b t m`."""
-        if self.config.head is None:
-            return x
-        if self.config.head == "masked_language_model":
-            return self.head(x, self.embedding)
-        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng).at(-1)
-        if self.config.head == "token_classification":
-            return self.head(x, noise)
-        return self.head(self.pooled(x)[..., None, :], noise)[..., 0, :]
 
     def hidden_states(
         self,
@@ -179,9 +155,7 @@ class Bert(nnx.Module):
         rng: Array | None = None,
     ) -> tuple[Array, ...]:
         """What each block is given, and what the last one gives: layers + 1 times `b t m`."""
-        return self._states(
-            ids, segments, rng, lambda layer, x, noise: layer(x, mask=mask, noise=noise)
-        )
+        return self._states(ids, segments, rng, lambda layer, x, n: layer(x, mask=mask, noise=n))
 
     def _states(
         self,
@@ -191,12 +165,9 @@ class Bert(nnx.Module):
         call: Callable[[Any, Array, Dropout | None], Array],
     ) -> tuple[Array, ...]:
         """The states, with each layer called in a way of its own."""
-        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
         x = self._embed(ids, jnp.zeros_like(ids) if segments is None else segments)
-        states = [x if noise is None else noise.at(0).on_features(x)]
-        for i, layer in enumerate(self.layers, start=1):
-            states.append(call(layer, states[-1], noise and noise.at(i)))
-        return tuple(states)
+        dropout = self.config.blocks.dropout
+        return states_between(self.layers, x, call, dropout=dropout, rng=rng)
 
     def attention_maps(
         self,
@@ -207,10 +178,6 @@ class Bert(nnx.Module):
     ) -> tuple[Array, ...]:
         """Where each layer looks, `b h t t` each; without dropout."""
         return attention_maps(type(self).hidden_states, self, ids, segments, mask=mask)
-
-    def pooled(self, states: Array) -> Array:
-        """The first token's last state `b t m`, through a layer of tanh: `b m`."""
-        return jnp.tanh(self.pooler(states[..., 0, :]))
 
     def _embed(self, ids: Array, segments: Array) -> Array:
         x, padding = self.embedding(ids) + self.segments(segments), self.config.padding

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Literal, Self
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
-from attn_jax.functional.masks import causal, everything
+from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
-from attn_jax.modules.blocks import BlockOptions, EncoderBlock
-from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding, add_sinusoids
-from attn_jax.modules.positional import Kind, biased, checked
-from attn_jax.modules.watching import attention_maps
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.causal_stack import CausalStack, StackConfig
 
 Array = jax.Array
 
@@ -35,146 +32,38 @@ def gpt_blocks(width: int, heads: int) -> BlockOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class GPTConfig:
+class GPTConfig(StackConfig):
     """The sizes of a GPT; the defaults are the smallest published one.
 
+    The other fields are those of :class:`attn_jax.modules.causal_stack.StackConfig`.
+
     Args:
-      vocabulary: v.
-      positions: how many positions have an embedding: the longest sequence.
-      layers: how many blocks.
-      blocks: what the blocks are made of.
-      tied: whether the embedding's table gives the logits too.
-      kind: of positions, as of :class:`attn_jax.models.TransformerConfig`; all but "learned" do
-        without a table, and can read sequences of any length.
+      head: what a call returns: "language_model", the logits of what follows each token;
+        "sequence_classification", those of a linear map of the last token's state.
+      labels: l, of a classification.
+      padding: an id that is not the last token of a sequence, whatever stands behind; None for none.
+
+    Raises:
+      ValueError: an unknown head.
     """
 
     vocabulary: int = 50_257
     positions: int = 1024
     layers: int = 12
     blocks: BlockOptions = dataclasses.field(default_factory=lambda: gpt_blocks(768, 12))
-    tied: bool = True
-    kind: Kind = "learned"
+    head: Literal["language_model", "sequence_classification"] = "language_model"
+    labels: int = 2
+    padding: int | None = None
 
-
-class CausalStack(nnx.Module):
-    """Causal blocks over embedded tokens and positions; one table embeds and gives logits if tied.
-
-    What :class:`GPT` and its kin share. Args as of :class:`GPT`.
-    """
-
-    def __init__(
-        self,
-        config: GPTConfig = GPTConfig(),
-        *,
-        rule: Rule = Rule(),  # noqa: B008
-        rngs: nnx.Rngs,
-    ) -> None:
-        kind, blocks = checked(config.kind), config.blocks
-        if kind == "rotary":
-            blocks = dataclasses.replace(blocks, rotary=True)
-        self.config = config
-        self.embedding = TokenEmbedding(
-            config.vocabulary, blocks.width, scaled=kind == "sinusoidal", rngs=rngs
-        )
-        self.positions = nnx.data(
-            LearnedEmbedding(config.positions, blocks.width, rngs=rngs)
-            if kind == "learned"
-            else None
-        )
-        rule = biased(rule & causal(), kind, blocks.heads, bidirectional=False)
-        self.layers = nnx.List(
-            EncoderBlock(blocks, rule=rule, rngs=rngs) for _ in range(config.layers)
-        )
-        self.norm = blocks.layer_norm(rngs)
-        if not config.tied:
-            self.output = TokenEmbedding(config.vocabulary, blocks.width, rngs=rngs)
-
-    def __call__(
-        self,
-        ids: Array,
-        *,
-        mask: Mask = everything(),  # noqa: B008
-        positions: Array | None = None,
-        rng: Array | None = None,
-    ) -> Array:
-        """Logits of the token that follows each.
-
-        Args:
-          ids: `b t`, integers.
-          mask: joins the rule's, as ``masks.valid(ids != padding)``.
-          positions: `t` or `b t`, which position's embedding each token gets; 0, 1, … where None.
-          rng: a key, or one per row, `b`, to train with dropout; None for none.
-
-        Returns:
-          `b t v`, float32 or wider.
-        """
-        return self._logits(self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1])
-
-    def hidden_states(
-        self,
-        ids: Array,
-        *,
-        mask: Mask = everything(),  # noqa: B008
-        positions: Array | None = None,
-        rng: Array | None = None,
-    ) -> tuple[Array, ...]:
-        """What each block is given, and what the logits are made of: layers + 1 times `b t m`."""
-        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
-        x = self._embed(ids, jnp.arange(ids.shape[-1]) if positions is None else positions)
-        x, states = x if noise is None else noise.at(0).on_features(x), []
-        for i, layer in enumerate(self.layers, start=1):
-            states.append(x)
-            x = layer(x, mask=mask, noise=noise and noise.at(i))
-        return (*states, self.norm(x))
-
-    def attention_maps(
-        self,
-        ids: Array,
-        *,
-        mask: Mask = everything(),  # noqa: B008
-        positions: Array | None = None,
-    ) -> tuple[Array, ...]:
-        """Where each layer looks, `b h t t` each; without dropout."""
-        return attention_maps(type(self).hidden_states, self, ids, mask=mask, positions=positions)
-
-    def step(self, tokens: Array, cache: Any) -> tuple[Array, Any]:
-        """Logits of the token that follows, for k hypotheses of each of b rows.
-
-        Args:
-          tokens: `b k`, the newest token of each hypothesis, or `b k t`, several.
-          cache: all before it, an ``attn_jax.decode.cache.Continuation``.
-
-        Returns:
-          `b k v`, after the last token, float32 or wider; and the longer cache.
-        """
-        ids = tokens[..., None] if tokens.ndim == 2 else tokens
-        x, layers = self._embed(ids, cache.positions(ids.shape[-1])), []
-        for block, layer in zip(self.layers, cache.layers, strict=True):
-            x, layer = block.step(x, layer, mask=cache.mask)
-            layers.append(layer)
-        return self._logits(self.norm(x[..., -1, :])), cache.replace(layers=tuple(layers))
-
-    @property
-    def longest(self) -> int | None:
-        """The most tokens it can read; None where only the rule says where they stand."""
-        return None if self.positions is None else self.positions.size
-
-    def _embed(self, ids: Array, positions: Array) -> Array:
-        x = self.embedding(ids)
-        if self.config.kind == "sinusoidal":
-            return add_sinusoids(x, positions)
-        if self.longest is None:
-            return x
-        if ids.shape[-1] > self.longest:
-            raise ValueError(f"{ids.shape[-1]} tokens, but the model has {self.longest} positions")
-        return x + self.positions(positions)
-
-    def _logits(self, x: Array) -> Array:
-        return (self.embedding if self.config.tied else self.output).logits(x)
+    def __post_init__(self) -> None:
+        if self.head not in ("language_model", "sequence_classification"):
+            raise ValueError(
+                f'head must be "language_model" or "sequence_classification", got {self.head!r}'
+            )
 
 
 class GPT(CausalStack):
-    """A decoder-only language model, by default with learned positions.
+    """A decoder-only language model, by default with learned positions, or a classification.
 
     It is the encoder of :class:`attn_jax.models.Bert` with a causal rule, normalisation before each
     sublayer and once more at the end, and no segments.
@@ -193,6 +82,19 @@ class GPT(CausalStack):
     >>> nnx.eval_shape(make).layers[0].self_attention.rule.mask
     causal()
     """
+
+    config: GPTConfig
+
+    def __init__(
+        self,
+        config: GPTConfig = GPTConfig(),
+        *,
+        rule: Rule = Rule(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(config, rule=rule, rngs=rngs)
+        if config.head == "sequence_classification":
+            self.head = nnx.Linear(config.blocks.width, config.labels, use_bias=False, rngs=rngs)
 
     @classmethod
     def small(cls, *, rngs: nnx.Rngs | None = None) -> Self:
@@ -217,4 +119,31 @@ class GPT(CausalStack):
     @classmethod
     def _of(cls, layers: int, width: int, heads: int, rngs: nnx.Rngs | None) -> Self:
         config = GPTConfig(layers=layers, blocks=gpt_blocks(width, heads))
-        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
+
+    def __call__(
+        self,
+        ids: Array,
+        *,
+        mask: Mask = everything(),  # noqa: B008
+        positions: Array | None = None,
+        rng: Array | None = None,
+    ) -> Array:
+        """What the head makes of tokens.
+
+        Args:
+          ids: `b t`, integers.
+          mask: joins the rule's, as ``masks.valid(ids != padding)``.
+          positions: `t` or `b t`, which position's embedding each token gets; 0, 1, … where None.
+          rng: a key, or one per row, `b`, to train with dropout; None for none.
+
+        Returns:
+          Logits of the token that follows each, `b t v`, float32 or wider; `b l` of a classification.
+        """
+        x = self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1]
+        if self.config.head == "language_model":
+            return self._logits(x)
+        last = jnp.full(ids.shape[:-1], ids.shape[-1] - 1)
+        if self.config.padding is not None:
+            last = (jnp.arange(ids.shape[-1]) * (ids != self.config.padding)).argmax(-1)
+        return self.head(jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0])

@@ -12,8 +12,9 @@ from flax import nnx
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
-from attn_jax.models.gpt import CausalStack, GPTConfig, gpt_blocks
-from attn_jax.modules.blocks import BlockOptions
+from attn_jax.models.gpt import gpt_blocks
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.causal_stack import CausalStack, StackConfig
 from attn_jax.modules.convolution import expect_channels
 from attn_jax.modules.embeddings import TokenEmbedding
 
@@ -25,7 +26,7 @@ def _blocks(width: int, heads: int) -> BlockOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ImageGPTConfig(GPTConfig):
+class ImageGPTConfig(StackConfig):
     """The sizes of an ImageGPT; the defaults are iGPT-S, for images of 32 × 32 in 512 colours.
 
     Args:
@@ -43,6 +44,7 @@ class ImageGPTConfig(GPTConfig):
     """
 
     vocabulary: int = 513
+    positions: int = 1024
     layers: int = 24
     blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(512, 8))
     tied: bool = False
@@ -107,7 +109,7 @@ class ImageGPT(CausalStack):
     @classmethod
     def _of(cls, layers: int, width: int, rngs: nnx.Rngs | None, heads: int = 8) -> Self:
         config = ImageGPTConfig(layers=layers, blocks=_blocks(width, heads))
-        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
 
     def __call__(
         self,

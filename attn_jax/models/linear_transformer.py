@@ -9,17 +9,17 @@ from flax import nnx
 
 from attn_jax.functional import features, normalizers, scores
 from attn_jax.functional.rule import Rule
-from attn_jax.models.gpt import CausalStack, GPTConfig
-from attn_jax.modules.blocks import BlockOptions
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.causal_stack import CausalStack, StackConfig
 
 LINEAR = Rule(scores.kernel(features.elu_plus_one()), normalizer=normalizers.l1())
 
 
 @dataclasses.dataclass(frozen=True)
-class LinearTransformerConfig(GPTConfig):
+class LinearTransformerConfig(StackConfig):
     """The sizes of a Linear Transformer; the defaults are the published ones for MNIST.
 
-    The other fields are those of :class:`attn_jax.models.GPTConfig`.
+    The other fields are those of :class:`attn_jax.modules.causal_stack.StackConfig`.
 
     Raises:
       ValueError: positions of a kind that is a bias.
@@ -71,11 +71,14 @@ class LinearTransformer(CausalStack):
 
     @classmethod
     def mnist(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For images of 28 × 28 in 256 shades, whose logits take the place of a mixture's numbers."""
+        """For images of 28 × 28 in 256 shades (section 4.2.1), with logits in a mixture's place.
+
+        The paper prints no number of parameters.
+        """
         return cls(rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def cifar10(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For images of 32 × 32 in three colours of 256 shades, likewise."""
+        """For images of 32 × 32 in three colours of 256 shades (section 4.2.2), likewise."""
         config = LinearTransformerConfig(positions=3072, layers=16)
         return cls(config, rngs=rngs or nnx.Rngs(0))

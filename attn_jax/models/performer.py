@@ -9,15 +9,14 @@ import jax
 from flax import nnx
 
 from attn_jax.functional import features, scores
-from attn_jax.models.gpt import CausalStack
 from attn_jax.models.linear_transformer import LINEAR, LinearTransformerConfig
-from attn_jax.modules.blocks import BlockOptions
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.causal_stack import CausalStack
 
 Array = jax.Array
 
 
-def _blocks(hidden: int) -> BlockOptions:
-    return BlockOptions(512, hidden, 8, norm="pre", activation="gelu", epsilon=1e-5)
+BLOCKS = BlockOptions(512, 1024, 8, norm="pre", activation="gelu", epsilon=1e-5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class PerformerConfig(LinearTransformerConfig):
     vocabulary: int = 32
     positions: int = 1024
     layers: int = 36
-    blocks: BlockOptions = dataclasses.field(default_factory=lambda: _blocks(1024))
+    blocks: BlockOptions = BLOCKS
     tied: bool = False
     features: int = 256
     orthogonal: bool = True
@@ -69,14 +68,12 @@ class Performer(CausalStack):
 
     @classmethod
     def protein(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For proteins of 1,024 amino acids: 36 layers of width 512."""
-        return cls(rngs=rngs or nnx.Rngs(0))
+        """For proteins of 1,024 amino acids (figure 6; appendices A.3 and C.1).
 
-    @classmethod
-    def imagenet64(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For images of 64 × 64 in three colours of 256 shades: 6 layers of width 512."""
-        config = PerformerConfig(256, 12_288, 6, _blocks(2048))
-        return cls(config, rngs=rngs or nnx.Rngs(0))
+        The paper prints no size of the vocabulary, here room for 25 amino acids and special tokens,
+        and no number of parameters.
+        """
+        return cls(rngs=rngs or nnx.Rngs(0))
 
     def redraw(self, rng: Array) -> None:
         """Draws the features of every layer anew, as is done now and then while it is trained."""

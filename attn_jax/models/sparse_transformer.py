@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-import jax
 from flax import nnx
 
 from attn_jax.functional import masks
 from attn_jax.functional.block_masks import block_ends
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.rule import Rule
-from attn_jax.models.gpt import CausalStack, GPTConfig
-from attn_jax.modules.blocks import BlockOptions
-from attn_jax.modules.embeddings import LearnedEmbedding
-
-Array = jax.Array
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.causal_stack import CausalStack, StackConfig
+from attn_jax.modules.embeddings import GridEmbedding
 
 
 def _blocks(heads: int, dropout: float) -> BlockOptions:
@@ -34,10 +30,10 @@ def _blocks(heads: int, dropout: float) -> BlockOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class SparseTransformerConfig(GPTConfig):
+class SparseTransformerConfig(StackConfig):
     """The sizes of a Sparse Transformer; the defaults are the published one for text.
 
-    The other fields are those of :class:`attn_jax.models.GPTConfig`.
+    The other fields are those of :class:`attn_jax.modules.causal_stack.StackConfig`.
 
     Args:
       pattern: "strided": a position sees the last ones, or every `stride`-th one before; "fixed": its
@@ -91,38 +87,6 @@ class SparseTransformerConfig(GPTConfig):
         return masks.per_head([near] * half + [far] * (self.blocks.heads - half))
 
 
-class GridEmbedding(nnx.Module):
-    """A learned vector for each coordinate of a position in a grid, added up.
-
-    Args:
-      sizes: of the axes; the last coordinate counts fastest.
-      width: m.
-      rngs: where the initial tables come from.
-
-    Reference: Child et al. (2019), section 5.3.
-
-    >>> import jax.numpy as jnp
-    >>> GridEmbedding((2, 3), 4, rngs=nnx.Rngs(0))(jnp.arange(6)).shape
-    (6, 4)
-    """
-
-    def __init__(self, sizes: Sequence[int], width: int, *, rngs: nnx.Rngs) -> None:
-        self.axes = nnx.List(LearnedEmbedding(size, width, rngs=rngs) for size in sizes)
-
-    @property
-    def size(self) -> int:
-        """How many positions there are."""
-        return math.prod(axis.size for axis in self.axes)
-
-    def __call__(self, positions: Array) -> Array:
-        """Positions below `size`, `…`, to `… m`."""
-        total: Any = 0
-        for axis in reversed(self.axes):
-            total = total + axis(positions % axis.size)
-            positions = positions // axis.size
-        return total
-
-
 class SparseTransformer(CausalStack):
     """A language model for long sequences of bytes, notes or pixels, its attention factorised.
 
@@ -168,12 +132,12 @@ class SparseTransformer(CausalStack):
 
     @classmethod
     def text(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For 12,288 bytes of text: 95 million parameters."""
+        """For 12,288 bytes of text: 95 million parameters (section 7.2 and table 1)."""
         return cls(rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def imagenet64(cls, *, rngs: nnx.Rngs | None = None) -> Self:
-        """For images of 64 × 64 in three colours of 256 shades: 152 million parameters."""
+        """For images of 64 × 64 in three colours of 256 shades: 152 million (section 7.3)."""
         config = SparseTransformerConfig(
             layers=48, blocks=_blocks(16, 0.01), pattern="strided", mix="layers", grid=(64, 64, 3)
         )

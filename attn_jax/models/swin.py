@@ -59,6 +59,10 @@ class SwinConfig:
         if self.head not in ("class", "pooler"):
             raise ValueError(f'head must be "class" or "pooler", got {self.head!r}')
 
+    def sized(self, width: int, depths: tuple[int, ...], heads: tuple[int, ...]) -> SwinConfig:
+        """The same with another width, and other stages."""
+        return dataclasses.replace(self, width=width, depths=depths, heads=heads)
+
     def stage(self, i: int) -> BlockOptions:
         """What the blocks of a stage are made of."""
         width = self.width << i
@@ -137,29 +141,17 @@ class Swin(nnx.Module):
     @classmethod
     def tiny(cls, config: SwinConfig = SwinConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """Swin-T: 28 million parameters."""
-        return cls._sized(config, 96, (2, 2, 6, 2), (3, 6, 12, 24), rngs)
+        return cls(config.sized(96, (2, 2, 6, 2), (3, 6, 12, 24)), rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def small(cls, config: SwinConfig = SwinConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """Swin-S: 50 million parameters."""
-        return cls._sized(config, 96, (2, 2, 18, 2), (3, 6, 12, 24), rngs)
+        return cls(config.sized(96, (2, 2, 18, 2), (3, 6, 12, 24)), rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def base(cls, config: SwinConfig = SwinConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """Swin-B: 88 million parameters."""
-        return cls._sized(config, 128, (2, 2, 18, 2), (4, 8, 16, 32), rngs)
-
-    @classmethod
-    def _sized(
-        cls,
-        config: SwinConfig,
-        width: int,
-        depths: tuple[int, ...],
-        heads: tuple[int, ...],
-        rngs: nnx.Rngs | None,
-    ) -> Self:
-        config = dataclasses.replace(config, width=width, depths=depths, heads=heads)
-        return cls(config, rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config.sized(128, (2, 2, 18, 2), (4, 8, 16, 32)), rngs=rngs or nnx.Rngs(0))
 
     def __call__(self, images: Array, *, rng: Array | None = None) -> Array:
         """What the head makes of images.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from attn_jax.functional import masks
 from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.mask import Mask
-from attn_jax.functional.masks import causal, valid
+from attn_jax.functional.masks import causal, everything, valid
+from attn_jax.functional.positions import restarting
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock
 from attn_jax.modules.embeddings import TokenEmbedding
 from attn_jax.modules.layers import through
 from attn_jax.modules.positional import AddedPositions, biased, checked
+from attn_jax.modules.watching import capture
 
 Array = jax.Array
 
@@ -72,8 +75,9 @@ class Transformer(nnx.Module):
     Reference: Vaswani et al. (2017), figure 1.
 
     >>> options = BlockOptions(width=8, hidden=16, heads=2)
-    >>> model = Transformer(TransformerConfig(11, None, 1, 1, options), rngs=nnx.Rngs(0))
-    >>> model(jnp.array([[5, 6, 2, 0]]), jnp.array([[1, 7]])).shape
+    >>> make = lambda: Transformer(TransformerConfig(11, None, 1, 1, options), rngs=nnx.Rngs(0))
+    >>> source, inputs = jnp.array([[5, 6, 2, 0]]), jnp.array([[1, 7]])
+    >>> jax.eval_shape(lambda: make()(source, inputs)).shape
     (1, 2, 11)
     """
 
@@ -117,33 +121,60 @@ class Transformer(nnx.Module):
             self.output_bias = nnx.Param(jnp.zeros(self.target_embedding.table.shape[0]))
         self.dropout, self.scanned = blocks.dropout, blocks.scanned
 
-    def __call__(self, source: Array, inputs: Array, *, rng: Array | None = None) -> Array:
+    @classmethod
+    def base(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """The paper's base model, of 65 million parameters with its vocabulary."""
+        return cls(TransformerConfig(), rngs=rngs or nnx.Rngs(0))
+
+    @classmethod
+    def big(cls, *, rngs: nnx.Rngs | None = None) -> Self:
+        """The paper's big model, of 213 million parameters."""
+        blocks = BlockOptions(1024, 4096, 16, dropout=0.3)
+        return cls(TransformerConfig(blocks=blocks), rngs=rngs or nnx.Rngs(0))
+
+    def __call__(
+        self,
+        source: Array,
+        inputs: Array,
+        *,
+        rng: Array | None = None,
+        segments: tuple[Array, Array] | None = None,
+    ) -> Array:
         """Logits of the token that follows each of `inputs`.
 
         Args:
           source: `b s`, int32 token ids, padded.
           inputs: `b t`, the target shifted right: begins with the begin-of-sentence token.
           rng: a key, or one per row, `b`, to train with dropout; None for none.
+          segments: where rows hold several pairs: which of them each token of the source, `b s`, and
+            of the inputs, `b t`, belongs to, −1 on padding. No pair sees another.
 
         Returns:
           `b t v`, float32.
         """
         noise = None if rng is None else Dropout(self.dropout, rng).at(1)
-        memory, mask = self.encode(source, rng=rng), self.memory_mask(source)
-        x = self._embed_target(inputs, noise and noise.at(0))
+        sources, targets = segments or (None, None)
+        memory = self.encode(source, rng=rng, segments=sources)
+        mask: Mask = self.memory_mask(source)
+        own: Mask = everything()
+        if targets is not None:
+            mask, own = masks.segments(targets, sources), masks.segments(targets)
+        x = self._embed_target(inputs, _places(inputs, targets), noise and noise.at(0))
 
         def decode(block: DecoderBlock, x: Array, i: Any) -> Array:
-            return block(x, memory, memory_mask=mask, noise=noise and noise.at(i))
+            return block(x, memory, mask=own, memory_mask=mask, noise=noise and noise.at(i))
 
         return self._logits(through(self.decoder, x, decode, scanned=self.scanned))
 
-    def encode(self, source: Array, *, rng: Array | None = None) -> Array:
-        """The memory of `b s` source tokens: `b s m`."""
+    def encode(
+        self, source: Array, *, rng: Array | None = None, segments: Array | None = None
+    ) -> Array:
+        """The memory of `b s` source tokens: `b s m`; `segments` as of a call, of the source."""
         noise = None if rng is None else Dropout(self.dropout, rng).at(0)
         self.source_positions.check(source.shape[-1])
-        x = self.source_positions(self.source_embedding(source), jnp.arange(source.shape[-1]))
+        x = self.source_positions(self.source_embedding(source), _places(source, segments))
         x = x if noise is None else noise.at(0).on_features(x)
-        mask = self.memory_mask(source)
+        mask = self.memory_mask(source) if segments is None else masks.segments(segments)
 
         def encode(block: EncoderBlock, x: Array, i: Any) -> Array:
             return block(x, mask=mask, noise=noise and noise.at(i))
@@ -166,7 +197,7 @@ class Transformer(nnx.Module):
           `b k v`, float32, and the longer cache.
         """
         self.target_positions.check(cache.layers[0].keys.shape[-3])
-        x = self._embed_target(tokens[..., None], start=cache.length)
+        x = self._embed_target(tokens[..., None], cache.length + jnp.arange(1))
         layers = []
         for block, layer, memory in zip(self.decoder, cache.layers, cache.memories, strict=True):
             x, layer = block.step(x, layer, memory, memory_mask=cache.memory_mask)
@@ -175,20 +206,20 @@ class Transformer(nnx.Module):
 
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
-        memory, mask = self.encode(source), self.memory_mask(source)
-        x, weights = self._embed_target(inputs), []
-        for block in self.decoder:
-            weights.append(block.cross_weights(x, memory, memory_mask=mask))
-            x = block(x, memory, memory_mask=mask)
-        return tuple(weights)
+        _, looks = capture(type(self).__call__, self, source, inputs)
+        across = [look for path, look in looks.items() if path.endswith("cross_attention")]
+        return tuple(look.weights() for look in across)
 
-    def _embed_target(
-        self, ids: Array, noise: Dropout | None = None, start: int | Array = 0
-    ) -> Array:
+    def _embed_target(self, ids: Array, positions: Array, noise: Dropout | None = None) -> Array:
         self.target_positions.check(ids.shape[-1])
-        x = self.target_positions(self.target_embedding(ids), start + jnp.arange(ids.shape[-1]))
+        x = self.target_positions(self.target_embedding(ids), positions)
         return x if noise is None else noise.on_features(x)
 
     def _logits(self, x: Array) -> Array:
         logits = self.target_embedding.logits(self.decoder_norm(x) if self.pre_norm else x)
         return logits + self.output_bias[...] if self.config.output_bias else logits
+
+
+def _places(ids: Array, segments: Array | None) -> Array:
+    """Where each token stands: in its row, or in its segment of it."""
+    return jnp.arange(ids.shape[-1]) if segments is None else restarting(segments)

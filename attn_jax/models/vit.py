@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from attn_jax.functional.dropout import Dropout
 from attn_jax.functional.resampling import cubic
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.blocks import BlockOptions, EncoderBlock
 from attn_jax.modules.convolution import PatchEmbedding, expect_images, pair
+from attn_jax.modules.layers import states_between
 from attn_jax.modules.watching import attention_maps
 
 Array = jax.Array
@@ -114,22 +114,22 @@ class ViT(nnx.Module):
     @classmethod
     def tiny(cls, config: ViTConfig = ViTConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """ViT-Ti: 12 layers of width 192, 3 heads."""
-        return cls(config.sized(192, 12, 3), rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config.sized(192, 12, 3), rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def small(cls, config: ViTConfig = ViTConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """ViT-S: 12 layers of width 384, 6 heads."""
-        return cls(config.sized(384, 12, 6), rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config.sized(384, 12, 6), rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def base(cls, config: ViTConfig = ViTConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """ViT-B: 12 layers of width 768, 12 heads."""
-        return cls(config.sized(768, 12, 12), rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config.sized(768, 12, 12), rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def large(cls, config: ViTConfig = ViTConfig(), *, rngs: nnx.Rngs | None = None) -> Self:
         """ViT-L: 24 layers of width 1024, 16 heads."""
-        return cls(config.sized(1024, 24, 16), rngs=nnx.Rngs(0) if rngs is None else rngs)
+        return cls(config.sized(1024, 24, 16), rngs=rngs or nnx.Rngs(0))
 
     def __call__(self, images: Array, *, rng: Array | None = None) -> Array:
         """What the head makes of images of any size that patches divide.
@@ -152,13 +152,14 @@ class ViT(nnx.Module):
 
         The n tokens are the class token, the distillation token where there is one, and the patches.
         """
-        noise = None if rng is None else Dropout(self.config.blocks.dropout, rng)
-        x = self._embed(images)
-        x, states = x if noise is None else noise.at(0).on_features(x), []
-        for i, layer in enumerate(self.layers, start=1):
-            states.append(x)
-            x = layer(x, noise=noise and noise.at(i))
-        return (*states, self.norm(x))
+        *given, last = states_between(
+            self.layers,
+            self._embed(images),
+            lambda layer, x, noise: layer(x, noise=noise),
+            dropout=self.config.blocks.dropout,
+            rng=rng,
+        )
+        return (*given, self.norm(last))
 
     def attention_maps(self, images: Array) -> tuple[Array, ...]:
         """Where each layer looks, `b h n n` each; without dropout."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -73,6 +77,37 @@ class LearnedEmbedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Integers below `size`, `…`, to `… m`."""
         return self.table[...][ids]
+
+
+class GridEmbedding(nnx.Module):
+    """A learned vector for each coordinate of a position in a grid, added up.
+
+    Args:
+      sizes: of the axes; the last coordinate counts fastest.
+      width: m.
+      rngs: where the initial tables come from.
+
+    Reference: Child et al. (2019), section 5.3.
+
+    >>> GridEmbedding((2, 3), 4, rngs=nnx.Rngs(0))(jnp.arange(6)).shape
+    (6, 4)
+    """
+
+    def __init__(self, sizes: Sequence[int], width: int, *, rngs: nnx.Rngs) -> None:
+        self.axes = nnx.List(LearnedEmbedding(size, width, rngs=rngs) for size in sizes)
+
+    @property
+    def size(self) -> int:
+        """How many positions there are."""
+        return math.prod(axis.size for axis in self.axes)
+
+    def __call__(self, positions: Array) -> Array:
+        """Positions below `size`, `…`, to `… m`."""
+        total: Any = 0
+        for axis in reversed(self.axes):
+            total = total + axis(positions % axis.size)
+            positions = positions // axis.size
+        return total
 
 
 def add_sinusoids(x: Array, positions: Array) -> Array:

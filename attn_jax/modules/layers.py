@@ -1,4 +1,4 @@
-"""Layers one after the other: a program for each, or one program that is run for each."""
+"""Layers one after the other: what goes through them, and what each is given."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from attn_jax.functional.dropout import Dropout
 from attn_jax.modules.watching import is_watched
 
 Array = jax.Array
@@ -55,6 +56,34 @@ def through(
     for number, layer in enumerate(layers, start=1):
         x = call(layer, x, number)
     return x
+
+
+def states_between(
+    layers: Sequence[nnx.Module],
+    x: Array,
+    call: Callable[[Any, Array, Dropout | None], Array],
+    *,
+    dropout: float,
+    rng: Array | None,
+) -> tuple[Array, ...]:
+    """What each layer is given, and what the last one gives.
+
+    Args:
+      layers: any modules.
+      x: given to the first, after dropout.
+      call: (layer, x, source of its draws) to the next x.
+      dropout: the rate.
+      rng: a key, or one per row of x, to drop out; None for none.
+
+    >>> layers = [nnx.Linear(2, 2, rngs=nnx.Rngs(i)) for i in range(3)]
+    >>> len(states_between(layers, jnp.ones(2), lambda f, x, _: f(x), dropout=0.1, rng=None))
+    4
+    """
+    noise = None if rng is None else Dropout(dropout, rng)
+    states = [x if noise is None else noise.at(0).on_features(x)]
+    for number, layer in enumerate(layers, start=1):
+        states.append(call(layer, states[-1], noise and noise.at(number)))
+    return tuple(states)
 
 
 def _kind(graph: Any, state: Any) -> Any:

@@ -15,7 +15,8 @@ from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import everything, segments
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.attention import initializer
-from attn_jax.modules.blocks import BlockOptions, FeedForward
+from attn_jax.modules.block_options import BlockOptions
+from attn_jax.modules.sublayers import FeedForward
 from attn_jax.modules.trainable import trainable
 
 Array = jax.Array

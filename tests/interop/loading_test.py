@@ -162,16 +162,26 @@ def test_every_tensor_that_is_amiss_is_named(gpt):
 
 
 def test_a_model_that_is_not_known_or_not_understood_is_refused_by_name(gpt):
+    said = dict(scale_attn_weights=True, activation_function="gelu_new")
     reconfigure(gpt, scale_attn_weights=False, activation_function="mish")
     with pytest.raises(
         ValueError, match=r"scale_attn_weights = False, .*activation_function = 'mish'"
     ):
         interop.load(gpt)
+    reconfigure(gpt, **said)
     reconfigure(gpt, architectures=["GPT2ForQuestionAnswering"])
-    with pytest.raises(ValueError, match=r"GPT2ForQuestionAnswering.*GPT2LMHeadModel"):
+    heads = r"a gpt2 is read as one of GPT2LMHeadModel, GPT2Model, GPT2ForSequenceClassification"
+    with pytest.raises(ValueError, match=rf"{heads}; got \['GPT2ForQuestionAnswering'\]"):
         interop.load(gpt)
-    with pytest.raises(ValueError, match=r"unknown architecture.*BertModel"):
+    with pytest.raises(ValueError, match=rf"{heads}; got \['BertModel'\]"):
         interop.load(gpt, architecture="BertModel")
+    reconfigure(gpt, architectures=None)
+    with pytest.raises(ValueError, match=rf"{heads}; got \[\]. Say which"):
+        interop.load(gpt)
+    equal(interop.load(gpt, architecture="GPT2LMHeadModel"), GPT_)
+    reconfigure(gpt, model_type="mamba")
+    with pytest.raises(ValueError, match=r"model_type 'mamba'; known are bert, roberta, .*swin"):
+        interop.load(gpt)
     (gpt / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config\.json is no JSON"):
         interop.load(gpt)

@@ -7,16 +7,8 @@ import pytest
 from flax import nnx
 
 from attn_jax import interop, masks
-from tests.parity.twin import (
-    IGNORED,
-    QUICK,
-    Outputs,
-    Twins,
-    cross_entropy,
-    redraw,
-    torch,
-    transformers,
-)
+from tests.parity.heads import draw_labels, loss_and_logits, twin
+from tests.parity.twin import QUICK, Outputs, Twins, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
 
@@ -29,12 +21,17 @@ CASES = {
     "BertForMaskedLM, untied, four heads, relu": dict(
         tie_word_embeddings=False, num_attention_heads=4, hidden_act="relu"
     ),
+    "BertForPreTraining": dict(hidden_act="gelu_new"),
+    "BertForPreTraining, untied": dict(tie_word_embeddings=False),
+    "BertForNextSentencePrediction": {},
+    "BertForQuestionAnswering": dict(num_attention_heads=4),
     "BertForSequenceClassification": dict(num_labels=3, hidden_act="gelu_new"),
     "BertForTokenClassification": dict(num_labels=5, num_attention_heads=1, layer_norm_eps=1e-3),
     "RobertaForMaskedLM": {},
     "RobertaForMaskedLM, untied": dict(tie_word_embeddings=False, pad_token_id=0),
     "RobertaForSequenceClassification": dict(num_labels=3),
     "RobertaForTokenClassification": dict(type_vocab_size=1),
+    "RobertaForQuestionAnswering": {},
 }
 
 
@@ -43,26 +40,19 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     name = case.split(",")[0]
     family = name.split("For")[0]
     config = getattr(transformers, f"{family}Config")(**SIZES | CASES[case])
-    theirs = redraw(getattr(transformers, name)(config))
+    theirs = redraw(twin(name)(config))
     rng = np.random.default_rng(len(case))
     lengths = np.array([9, 5, 1])
     real = np.arange(9) < lengths[:, None]
     ids = np.where(real, rng.integers(3, 31, (3, 9)), config.pad_token_id)
     segments = rng.integers(0, config.type_vocab_size, ids.shape)
-    if "Sequence" in name:
-        labels = rng.integers(0, config.num_labels, 3)
-    else:
-        highest = config.vocab_size if "LM" in name else config.num_labels
-        drawn = rng.integers(0, highest, ids.shape)
-        labels = np.where(real & (rng.random(ids.shape) < 0.7), drawn, IGNORED)
+    labels = draw_labels(name, config, real, rng)
 
     def call(model):
         arguments = jnp.asarray(ids), jnp.asarray(segments)
         padding = masks.valid(real)
-        logits = model(*arguments, mask=padding)
         return Outputs(
-            cross_entropy(logits, labels),
-            logits,
+            *loss_and_logits(name, model(*arguments, mask=padding), labels),
             model.hidden_states(*arguments, mask=padding),
             model.attention_maps(*arguments, mask=padding),
         )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from attn_jax import masks
-from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, transformers
+from tests.parity.heads import draw_labels, loss_and_logits, twin
+from tests.parity.twin import Outputs, Twins, redraw, transformers
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +25,10 @@ CASES = {
     ),
     "BigBirdForMaskedLM, sparse, too short for it": (27, {}),
     "BigBirdForMaskedLM, full": (13, dict(attention_type="original_full", hidden_act="relu")),
+    "BigBirdForPreTraining, sparse": (29, dict(block_size=2)),
+    "BigBirdForSequenceClassification, sparse": (
+        34, dict(num_labels=3, num_attention_heads=1, hidden_act="relu"),
+    ),
     "BigBirdForTokenClassification, sparse": (17, dict(block_size=2, num_random_blocks=1)),
 }  # fmt: skip
 
@@ -32,25 +37,24 @@ CASES = {
 def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     name, (length, options) = case.split(",")[0], CASES[case]
     config = transformers.BigBirdConfig(**SIZES | options)
-    theirs = redraw(getattr(transformers, name)(config))
+    theirs = redraw(twin(name)(config))
     rng = np.random.default_rng(len(case))
     real = np.arange(length) < np.array([[length], [length - 8], [1]])
     ids = np.where(real, rng.integers(3, 31, real.shape), config.pad_token_id)
     segments = rng.integers(0, 2, ids.shape)
-    highest = config.vocab_size if "LM" in name else config.num_labels
-    labels = np.where(real, rng.integers(0, highest, ids.shape), IGNORED)
+    labels = draw_labels(name, config, real, rng)
     sparse = length > (5 + 2 * config.num_random_blocks) * config.block_size
     full = not sparse or config.attention_type == "original_full"
     # the twin's padding sees nothing, either, where attention is sparse
     mask = masks.valid(real) if full else masks.segments(np.where(real, 0, -1))
 
     def call(model):
-        logits = model(ids, segments, mask=mask)
+        said = loss_and_logits(name, model(ids, segments, mask=mask), labels)
         states = model.hidden_states(ids, segments, mask=mask)
         maps = model.attention_maps(ids, segments, mask=mask)
         states = None if length % config.block_size and not full else states  # theirs are longer
         told = config.attention_type == "original_full"
-        return Outputs(cross_entropy(logits, labels), logits, states, maps if told else None)
+        return Outputs(*said, states, maps if told else None)
 
     inputs = dict(input_ids=ids, token_type_ids=segments, attention_mask=real, labels=labels)
     Twins(theirs, tmp_path, record).check(call, inputs)

@@ -61,6 +61,26 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record, monkeypatch):
     Twins(theirs, tmp_path, record).check(call, inputs)
 
 
+@pytest.mark.parametrize("padding", [0, None])
+def test_the_last_token_classifies_as_the_twins_does(padding, x64, tmp_path, record):
+    """Padded on either side; all is real where there is no id of padding."""
+    config = transformers.GPT2Config(**SIZES | dict(pad_token_id=padding, num_labels=3))
+    theirs = redraw(transformers.GPT2ForSequenceClassification(config))
+    rng = np.random.default_rng(3)
+    rows = 1 if padding is None else 3
+    real = np.array([np.arange(9) < 9, np.arange(9) < 4, np.arange(9) > 2])[:rows]
+    ids = np.where(real, rng.integers(1, 31, real.shape), 0)
+    labels = rng.integers(0, 3, rows)
+
+    def call(model):
+        logits = model(ids, mask=masks.valid(real))
+        return Outputs(cross_entropy(logits, labels), logits)
+
+    places = np.broadcast_to(np.arange(9), ids.shape)
+    inputs = dict(input_ids=ids, attention_mask=real, labels=labels, position_ids=places)
+    Twins(theirs, tmp_path, record).check(call, inputs)
+
+
 REAL = np.arange(7) >= np.array([[0], [2], [5], [6]])  # padded on the left
 PROMPT = np.where(REAL, np.random.default_rng(0).integers(1, 31, REAL.shape), 0)
 

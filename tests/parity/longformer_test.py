@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from attn_jax import masks
+from tests.parity.heads import draw_labels, loss_and_logits, twin
 from tests.parity.images import widen_softmax
-from tests.parity.twin import IGNORED, Outputs, Twins, cross_entropy, redraw, torch, transformers
+from tests.parity.twin import Outputs, Twins, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +24,7 @@ CASES = {
         21, ODD, dict(tie_word_embeddings=False, num_attention_heads=4, attention_window=6),
     ),
     "LongformerForSequenceClassification": (17, [[0], [0], [0]], dict(num_labels=3)),
+    "LongformerForQuestionAnswering": (18, [[1, 2], [1, 2, 3], [0]], {}),
     "LongformerForTokenClassification": (9, ODD, dict(num_labels=5, pad_token_id=0)),
 }  # fmt: skip
 
@@ -59,7 +61,7 @@ def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
     widen_softmax(monkeypatch)
     name, (length, chosen, options) = case.split(",")[0], CASES[case]
     config = transformers.LongformerConfig(**SIZES | options)
-    theirs = redraw(getattr(transformers, name)(config))
+    theirs = redraw(twin(name)(config))
     rng = np.random.default_rng(len(case))
     real = np.arange(length) < np.array([[length], [length - 5], [1]])
     ids = np.where(real, rng.integers(3, 31, real.shape), config.pad_token_id)
@@ -67,11 +69,7 @@ def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
     is_global = np.zeros_like(real)
     for row, places in enumerate(chosen):
         is_global[row, [place for place in places if place < length]] = True
-    if "Sequence" in name:
-        labels = rng.integers(0, config.num_labels, 3)
-    else:
-        highest = config.vocab_size if "LM" in name else config.num_labels
-        labels = np.where(real, rng.integers(0, highest, ids.shape), IGNORED)
+    labels = draw_labels(name, config, real, rng)
 
     def call(model):
         # the twin's padding sees nothing, either
@@ -79,10 +77,10 @@ def test_it_agrees_with_its_twin(case, x64, monkeypatch, tmp_path, record):
             is_global=jnp.asarray(is_global) if is_global.any() else None,
             mask=masks.segments(np.where(real, 0, -1)),
         )
-        logits = model(ids, segments, **given)
+        said = loss_and_logits(name, model(ids, segments, **given), labels)
         states = model.hidden_states(ids, segments, **given)
         maps = model.attention_maps(ids, segments, **given)
-        return Outputs(cross_entropy(logits, labels), logits, states, maps)
+        return Outputs(*said, states, maps)
 
     twins = Twins(theirs, tmp_path, record)
     show_all(theirs, is_global & real, twins.ours.config.windows)

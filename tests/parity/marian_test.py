@@ -51,9 +51,6 @@ def twin(seed=0, **options):
     for stack in (theirs.model.encoder, theirs.model.decoder):
         stack.embed_positions.weight.data.copy_(stack.embed_positions.create_weight())
     theirs.final_logits_bias.requires_grad_()  # a buffer, but as good as a parameter
-    for embedding in (theirs.model.shared, theirs.model.encoder, theirs.model.decoder):
-        embedding = getattr(embedding, "embed_tokens", embedding)
-        embedding.padding_idx = None  # targets begin with padding, and its row learns as others do
     return theirs
 
 

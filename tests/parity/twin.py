@@ -40,8 +40,14 @@ class Outputs:
 
 
 def redraw(theirs: Any, seed: int = 0) -> Any:
-    """Every number of a torch model drawn anew, in float64, so that attention is far from uniform."""
+    """Every number of a torch model drawn anew, in float64, so that attention is far from uniform.
+
+    Embeddings of padding learn as others do, which torch would leave out.
+    """
     theirs = theirs.double().eval()
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in [*theirs.named_parameters(), *theirs.named_buffers()]:
         if not parameter.is_floating_point():
