@@ -187,8 +187,9 @@ def dynamic_convolution(
         )
     images = x.reshape(-1, *x.shape[-3:])
     weights = weights.reshape(-1, weights.shape[-1])
-    mixed = jnp.einsum("bk,kyxco->byxco", weights, kernels).astype(x.dtype)
-    y = jax.vmap(lambda image, kernel: _convolve(image[None], kernel, stride)[0])(images, mixed)
+    mixed = jnp.einsum("bk,k...->b...", weights, kernels).astype(x.dtype)
+    # Products of matrices: compilers are slow at convolutions whose kernel differs by image.
+    y = jnp.einsum("byxmnc,bmnco->byxo", _patches(images, kernels.shape[1:3], stride), mixed)
     if biases is not None:
         y = y + (weights @ biases).astype(x.dtype)[:, None, None, :]
     return y.reshape(*x.shape[:-3], *y.shape[-3:])
@@ -215,6 +216,19 @@ def _highest(x: Array, axis: int) -> Array:
     """
     first = jnp.argmax(x, axis=axis, keepdims=True)
     return jnp.take_along_axis(x, first, axis=axis).squeeze(axis)
+
+
+def _patches(x: Array, kernel: tuple[int, ...], stride: int) -> Array:
+    """What a kernel m × n sees of `b y x c` at each place, padded as by `_convolve`: `b y x m n c`."""
+    pads = jax.lax.padtype_to_pads(x.shape[1:3], kernel, (stride, stride), "SAME")
+    x = jnp.pad(x, [(0, 0), *pads, (0, 0)])
+    rows, columns = ((side - size) // stride + 1 for side, size in zip(x.shape[1:3], kernel))
+
+    def seen(i: int, j: int) -> Array:
+        return x[:, i::stride, j::stride][:, :rows, :columns]
+
+    m, n = kernel
+    return jnp.stack([jnp.stack([seen(i, j) for j in range(n)], 3) for i in range(m)], 3)
 
 
 def _convolve(x: Array, kernel: Array, stride: int = 1) -> Array:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import functools
+from typing import Literal
 
 import jax
 from flax import nnx
 
 from attn_jax.functional.gates import cbam_channels, cbam_places
 from attn_jax.models.resnet import ResNet, ResNetConfig
-from attn_jax.models.senet import GateNetwork
+from attn_jax.modules.gates import GateNetwork
 
 Array = jax.Array
+Order = Literal["sequence", "parallel"]
 
 
 class ConvolutionalBlockAttention(nnx.Module):
-    """Channels times how much each counts, then places times how much each counts.
+    r"""Channels times how much each counts, then places times how much each counts.
+
+    .. math:: y = x\, M_c(x)\, M_p(x\, M_c(x)) \text{ in sequence,} \quad
+              y = x\, M_c(x)\, M_p(x) \text{ in parallel}
 
     The gate of places is the paper's equation 3. (The code its authors published puts a batch
     normalisation between the convolution and the sigmoid, of which the paper does not speak.)
@@ -24,14 +29,27 @@ class ConvolutionalBlockAttention(nnx.Module):
       channels: c.
       reduction: of the hidden layer of the channels' network.
       kernel: height and width of what looks at the places, odd.
+      order: whether places are judged after channels were weighed, or beside them.
       rngs: where the initial parameters come from.
 
-    Reference: Woo et al. (2018), equations 1 to 3.
+    Raises:
+      ValueError: an unknown order, or a reduction that leaves no hidden unit.
+
+    Reference: Woo et al. (2018), equations 1 to 3; both orders: section 4.1, table 3.
     """
 
     def __init__(
-        self, channels: int, reduction: int = 16, kernel: int = 7, *, rngs: nnx.Rngs
+        self,
+        channels: int,
+        reduction: int = 16,
+        kernel: int = 7,
+        order: Order = "sequence",
+        *,
+        rngs: nnx.Rngs,
     ) -> None:
+        if order not in ("sequence", "parallel"):
+            raise ValueError(f'order must be "sequence" or "parallel", got {order!r}')
+        self.order = order
         self.network = GateNetwork(channels, reduction, rngs=rngs)
         initial = nnx.initializers.lecun_normal()
         self.kernel = nnx.Param(initial(rngs.params(), (kernel, kernel, 2, 1)))
@@ -44,7 +62,8 @@ class ConvolutionalBlockAttention(nnx.Module):
     def weights(self, x: Array) -> tuple[Array, Array]:
         """The gates of channels, `*b 1 1 c`, and of places, `*b y x 1`; in [0, 1]."""
         channels = cbam_channels(x, self.network.arrays)
-        return channels, cbam_places(x * channels, self.kernel[...])
+        seen = x * channels if self.order == "sequence" else x
+        return channels, cbam_places(seen, self.kernel[...])
 
 
 class CBAM(ResNet):
@@ -54,6 +73,7 @@ class CBAM(ResNet):
       config: the sizes.
       reduction: of the hidden layers of the gates of channels.
       kernel: of the gates of places.
+      order: of the two gates.
       rngs: where the initial parameters come from.
 
     Reference: Woo et al. (2018), figure 3.
@@ -66,7 +86,15 @@ class CBAM(ResNet):
     """
 
     def __init__(
-        self, config: ResNetConfig, reduction: int = 16, kernel: int = 7, *, rngs: nnx.Rngs
+        self,
+        config: ResNetConfig,
+        reduction: int = 16,
+        kernel: int = 7,
+        order: Order = "sequence",
+        *,
+        rngs: nnx.Rngs,
     ) -> None:
-        gate = functools.partial(ConvolutionalBlockAttention, reduction=reduction, kernel=kernel)
+        gate = functools.partial(
+            ConvolutionalBlockAttention, reduction=reduction, kernel=kernel, order=order
+        )
         super().__init__(config, gate=gate, rngs=rngs)

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, Self
+from collections.abc import Callable, Collection
+from typing import Any, Literal, Self
 
 import jax
 from flax import nnx
 
 from attn_jax.modules.convolution import BatchRecord, ConvNorm, expect_images
+from attn_jax.modules.residual import Gate, ResidualBlock
 
 Array = jax.Array
-
-
-class Gate(Protocol):
-    """What may stand at the end of a residual branch."""
-
-    def __call__(self, x: Array) -> Array:
-        """`*b y x c` to `*b y x c`."""
-
-    def weights(self, x: Array) -> Any:
-        """What x would be multiplied with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +27,8 @@ class ResNetConfig:
       classes: v.
       stem: "large" begins with a convolution of 7 × 7 and pooling, which quarter the image; "small",
         for images of a few dozen pixels, with one of 3 × 3.
+      kernels: how many each convolution of 3 × 3 in a block mixes anew for each image; 1 for a plain
+        one, else see :class:`attn_jax.modules.gates.DynamicConvolution`.
 
     Raises:
       ValueError: an unknown stem.
@@ -47,45 +40,11 @@ class ResNetConfig:
     channels: int = 3
     classes: int = 1000
     stem: Literal["large", "small"] = "large"
+    kernels: int = 1
 
     def __post_init__(self) -> None:
         if self.stem not in ("large", "small"):
             raise ValueError(f'stem must be "large" or "small", got {self.stem!r}')
-
-
-class ResidualBlock(nnx.Module):
-    r"""Convolutions beside a shortcut, :math:`\max(\mathrm{shortcut}(x) + \mathrm{gate}(F(x)), 0)`.
-
-    Where the block strides, its convolution of 3 × 3 does.
-
-    Reference: He et al. (2016), figure 5.
-    """
-
-    def __init__(
-        self, inputs: int, width: int, stride: int, config: ResNetConfig, *, rngs: nnx.Rngs
-    ) -> None:
-        self.outputs = 4 * width if config.bottleneck else width
-        if config.bottleneck:
-            sizes = [(inputs, width, 1, 1), (width, width, 3, stride), (width, self.outputs, 1, 1)]
-        else:
-            sizes = [(inputs, width, 3, stride), (width, width, 3, 1)]
-        self.branch = nnx.List(ConvNorm(*size, rngs=rngs) for size in sizes)
-        changes = stride != 1 or inputs != self.outputs
-        self.shortcut = ConvNorm(inputs, self.outputs, 1, stride, rngs=rngs) if changes else None
-        self.gate: Any = nnx.data(None)
-
-    def __call__(self, x: Array, record: BatchRecord | None = None) -> Array:
-        """`*b y x c` to `*b y/stride x/stride o`."""
-        shortcut = x if self.shortcut is None else self.shortcut(x, record)
-        y = self.residue(x, record)
-        return jax.nn.relu(shortcut + (y if self.gate is None else self.gate(y)))
-
-    def residue(self, x: Array, record: BatchRecord | None = None) -> Array:
-        """F(x), what the gate is given."""
-        *first, last = self.branch
-        for layer in first:
-            x = jax.nn.relu(layer(x, record))
-        return last(x, record)
 
 
 class ResNet(nnx.Module):
@@ -94,6 +53,7 @@ class ResNet(nnx.Module):
     Args:
       config: the sizes.
       gate: ``(channels, rngs=…) -> Gate``, made for each block; None for none.
+      gated: the stages whose blocks have it, from 0; all where None.
       rngs: where the initial parameters come from.
 
     Reference: He et al. (2016), table 1.
@@ -109,6 +69,7 @@ class ResNet(nnx.Module):
         config: ResNetConfig,
         *,
         gate: Callable[..., Gate] | None = None,
+        gated: Collection[int] | None = None,
         rngs: nnx.Rngs,
     ) -> None:
         self.config = config
@@ -118,8 +79,10 @@ class ResNet(nnx.Module):
         for stage, depth in enumerate(config.depths):
             for i in range(depth):
                 stride = 2 if stage > 0 and i == 0 else 1
-                block = ResidualBlock(inputs, config.width << stage, stride, config, rngs=rngs)
-                block.gate = None if gate is None else gate(block.outputs, rngs=rngs)
+                sizes = inputs, config.width << stage, stride, config.bottleneck, config.kernels
+                block = ResidualBlock(*sizes, rngs=rngs)
+                if gate is not None and (gated is None or stage in gated):
+                    block.gate = gate(block.outputs, rngs=rngs)
                 blocks.append(block)
                 inputs = block.outputs
         self.blocks = nnx.List(blocks)
@@ -128,25 +91,19 @@ class ResNet(nnx.Module):
     @classmethod
     def resnet18(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Eight blocks of two convolutions."""
-        return cls(
-            ResNetConfig((2, 2, 2, 2), bottleneck=False, classes=classes),
-            rngs=nnx.Rngs(0) if rngs is None else rngs,
-        )
+        config = ResNetConfig((2, 2, 2, 2), bottleneck=False, classes=classes)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def resnet34(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Sixteen blocks of two convolutions."""
-        return cls(
-            ResNetConfig((3, 4, 6, 3), bottleneck=False, classes=classes),
-            rngs=nnx.Rngs(0) if rngs is None else rngs,
-        )
+        config = ResNetConfig((3, 4, 6, 3), bottleneck=False, classes=classes)
+        return cls(config, rngs=rngs or nnx.Rngs(0))
 
     @classmethod
     def resnet50(cls, *, classes: int = 1000, rngs: nnx.Rngs | None = None) -> Self:
         """Sixteen blocks of three convolutions."""
-        return cls(
-            ResNetConfig((3, 4, 6, 3), classes=classes), rngs=nnx.Rngs(0) if rngs is None else rngs
-        )
+        return cls(ResNetConfig((3, 4, 6, 3), classes=classes), rngs=rngs or nnx.Rngs(0))
 
     def __call__(self, images: Array, record: BatchRecord | None = None) -> Array:
         """Logits `b v` of images `b y x c`, by the running statistics, or a record's."""

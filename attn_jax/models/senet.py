@@ -7,39 +7,11 @@ import functools
 import jax
 from flax import nnx
 
-from attn_jax.functional.gates import Bottleneck, squeeze_and_excitation
+from attn_jax.functional.gates import squeeze_and_excitation
 from attn_jax.models.resnet import ResNet, ResNetConfig
+from attn_jax.modules.gates import GateNetwork
 
 Array = jax.Array
-
-
-class GateNetwork(nnx.Module):
-    """Two layers, c to c / reduction and back, with a rectifier between.
-
-    Args:
-      channels: c.
-      reduction: how many times fewer units the hidden layer has.
-      rngs: where the initial parameters come from.
-
-    Raises:
-      ValueError: the reduction leaves no hidden unit.
-    """
-
-    def __init__(self, channels: int, reduction: int, *, rngs: nnx.Rngs) -> None:
-        if not 1 <= reduction <= channels:
-            raise ValueError(
-                f"reduction must be from 1 to the channels of a block, {channels}; got {reduction}"
-            )
-        self.down = nnx.Linear(channels, channels // reduction, rngs=rngs)
-        self.up = nnx.Linear(channels // reduction, channels, rngs=rngs)
-
-    @property
-    def arrays(self) -> Bottleneck:
-        """As the gates take them."""
-        down, up = self.down, self.up
-        assert down.bias is not None
-        assert up.bias is not None
-        return Bottleneck(down.kernel[...], down.bias[...], up.kernel[...], up.bias[...])
 
 
 class SqueezeExcitation(nnx.Module):

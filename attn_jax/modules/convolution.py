@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from attn_jax.functional.score import score_dtype
+from attn_jax.modules.gates import DynamicConvolution
 
 Array = jax.Array
 EPSILON = 1e-5
@@ -170,10 +171,11 @@ class ConvNorm(nnx.Module):
       inputs, outputs: channels.
       kernel: its height and width, odd.
       stride: in pixels, both ways.
+      kernels: how many are mixed anew for each image; 1 for a plain convolution.
       rngs: where the initial parameters come from.
 
     Raises:
-      ValueError: an even kernel.
+      ValueError: an even kernel, or fewer than one.
 
     >>> images = jnp.ones((1, 8, 8, 3))
     >>> jax.eval_shape(lambda x: ConvNorm(3, 4, 3, stride=2, rngs=nnx.Rngs(0))(x), images).shape
@@ -181,20 +183,32 @@ class ConvNorm(nnx.Module):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, rngs: nnx.Rngs
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        kernels: int = 1,
+        *,
+        rngs: nnx.Rngs,
     ) -> None:
         if kernel % 2 == 0:
             raise ValueError(f"the kernel of a convolution must be odd, got {kernel} × {kernel}")
-        self.convolution = nnx.Conv(
-            inputs,
-            outputs,
-            (kernel, kernel),
-            stride,
-            padding=kernel // 2,
-            use_bias=False,
-            kernel_init=nnx.initializers.variance_scaling(2.0, "fan_out", "normal"),
-            rngs=rngs,
-        )
+        if kernels == 1:
+            self.convolution: Any = nnx.Conv(
+                inputs,
+                outputs,
+                (kernel, kernel),
+                stride,
+                padding=kernel // 2,
+                use_bias=False,
+                kernel_init=nnx.initializers.variance_scaling(2.0, "fan_out", "normal"),
+                rngs=rngs,
+            )
+        else:
+            self.convolution = DynamicConvolution(
+                inputs, outputs, kernel, stride, kernels=kernels, rngs=rngs
+            )
         self.norm = BatchNorm(outputs)
 
     def __call__(self, x: Array, record: BatchRecord | None = None) -> Array:

@@ -1,15 +1,18 @@
 """Networks of convolutions and gates: published sizes, and what is refused."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 from flax import nnx
 
 from attn_jax.functional.gates import cbam_places
-from attn_jax.models.cbam import CBAM
+from attn_jax.models.cbam import CBAM, ConvolutionalBlockAttention
 from attn_jax.models.resnet import ResNet, ResNetConfig
-from attn_jax.models.senet import SENet
+from attn_jax.models.senet import SENet, SqueezeExcitation
 
 
 def parameters(make):
@@ -67,3 +70,43 @@ def test_gradients_of_maxima_are_finite_however_they_are_compiled(level, x64):
     options = {"xla_backend_optimization_level": level}
     gradients = jax.jit(jax.grad(loss, (0, 1, 2)), compiler_options=options)(x, scale, bias)
     assert all(jnp.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["sequence", "parallel"])
+def test_gates_of_places_see_weighed_channels_in_sequence_and_bare_ones_in_parallel(order):
+    x = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype(np.float32)
+
+    @jax.jit
+    def run(x):
+        gate = ConvolutionalBlockAttention(4, 2, 1, order, rngs=nnx.Rngs(0))
+        return gate(x), gate.network.arrays, gate.kernel[...]
+
+    y, net, kernel = jax.device_get(run(x))
+
+    def mlp(summary):
+        return np.maximum(summary @ net.w_down + net.b_down, 0) @ net.w_up + net.b_up
+
+    channels = scipy.special.expit(mlp(x.mean((1, 2))) + mlp(x.max((1, 2))))[:, None, None]
+    seen = x * channels if order == "sequence" else x
+    places = scipy.special.expit(np.stack([seen.mean(-1), seen.max(-1)], -1) @ kernel[0, 0])
+    np.testing.assert_allclose(y, x * channels * places, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_gates_stand_in_the_stages_that_are_named():
+    config = ResNetConfig((2, 1, 1), bottleneck=False, width=4, stem="small")
+
+    def make(gated):
+        return ResNet(
+            config, gate=partial(SqueezeExcitation, reduction=2), gated=gated, rngs=nnx.Rngs(0)
+        )
+
+    for gated, expected in {None: 1111, (0,): 1100, (2,): 1, (): 0}.items():
+        model = nnx.eval_shape(lambda gated=gated: make(gated))
+        assert int("".join(str(int(b.gate is not None)) for b in model.blocks)) == expected
+
+
+def test_an_unknown_order_of_gates_is_refused():
+    with pytest.raises(ValueError, match='"sequence" or "parallel", got \'both\''):
+        ConvolutionalBlockAttention(4, 2, order="both", rngs=nnx.Rngs(0))
