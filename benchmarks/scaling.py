@@ -1,8 +1,8 @@
 """Weak scaling of a training step, read from the program that XLA makes for each number of devices.
 
-    python -m benchmarks.scaling --out benchmarks/results/scaling
+    python -m benchmarks.scaling --devices 1 2 4 8 --out benchmarks/results/scaling
 
-Each device keeps 16 rows; on 1, 2, 4 and 8 simulated devices the step is compiled, with the rows shared
+Each device keeps 16 rows; on each number of simulated devices the step is compiled, with the rows shared
 by `data` and by `fsdp`. Nothing is timed, since simulated devices share the cores. Reported are what a
 device computes, and what comes of its collectives, in bytes; beside them what theory says. Shared by
 `data`, gradients are summed: as many bytes as there are of parameters. Shared by `fsdp`, parameters are
@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import os
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-os.environ["JAX_PLATFORMS"] = "cpu"
+if __name__ == "__main__":
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 import argparse
 import collections
+import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +43,30 @@ COLLECTIVE = re.compile(r" = (.*?) (all-reduce|all-gather|reduce-scatter|all-to-
 BYTES = {"f32": 4, "s32": 4, "u32": 4, "pred": 1, "f16": 2, "bf16": 2}
 
 
-def collectives(program: str) -> dict[str, int]:
-    """Bytes that come of a program's collectives on one device, by kind."""
-    found: collections.Counter[str] = collections.Counter()
+def collectives(program: str) -> dict[str, dict[str, int]]:
+    """What comes of a program's collectives on one device: by kind, how many arrays of each shape.
+
+    >>> collectives("%x = (f32[2,3]{1,0}, s32[]) all-reduce(%y, %z), replica_groups={{0,1}}")
+    {'all-reduce': {'f32[2,3]': 1, 's32[]': 1}}
+    """
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for line in program.splitlines():
         if match := COLLECTIVE.search(line):
-            for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", match[1]):
-                size = int(np.prod([int(n) for n in shape.split(",") if n]))
-                found[match[2]] += BYTES[dtype] * size
-    return dict(found)
+            found[match[2]].update(re.findall(r"\w+\[[\d,]*\]", match[1]))
+    return {kind: dict(shapes) for kind, shapes in found.items()}
+
+
+def bytes_of(shapes: Mapping[str, int]) -> int:
+    """The bytes of arrays, given how many there are of each shape.
+
+    >>> bytes_of({"f32[2,3]": 2, "s32[]": 1})
+    52
+    """
+    total = 0
+    for shape, count in shapes.items():
+        dtype, axes = shape.rstrip("]").split("[")
+        total += count * BYTES[dtype] * math.prod(int(n) for n in axes.split(",") if n)
+    return total
 
 
 def record(axis: str, devices: int) -> dict[str, Any]:
@@ -83,11 +101,11 @@ def record(axis: str, devices: int) -> dict[str, Any]:
 def table(records: list[dict[str, Any]]) -> str:
     """The records as markdown."""
     size, alone = records[0]["parameter_bytes"] / 2**20, records[0]["flops"]
-    columns = ["rows shared by", "devices", "GFLOP of a device", "÷ one device's"]
+    columns = ["rows shared by", "devices", "GFLOP of a device", "÷ the first's"]
     columns += ["its state and batch", "all-reduced", "all-gathered", "theory: reduced, gathered"]
     lines = []
     for r in records:
-        found = {kind: count / 2**20 for kind, count in r["collectives"].items()}
+        found = {kind: bytes_of(shapes) / 2**20 for kind, shapes in r["collectives"].items()}
         reduces, gathers = r["devices"] > 1, r["devices"] > 1 and r["axis"] == "fsdp"
         numbers = [r["flops"] / 1e9, r["flops"] / alone, r["state_bytes"] / 2**20]
         numbers += [found.get(kind, 0.0) for kind in ("all-reduce", "all-gather")]
@@ -104,9 +122,10 @@ def table(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Compiles, reads, and writes the table and the records."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--devices", type=int, nargs="+", default=[1, 2, 4, 8], help="8 at most")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scaling"))
     options = parser.parse_args()
-    records = [record(axis, n) for axis in ("data", "fsdp") for n in (1, 2, 4, 8)]
+    records = [record(axis, n) for axis in ("data", "fsdp") for n in options.devices]
     write(options.out, versions("jax", "jaxlib"), records, table(records))
 
 
