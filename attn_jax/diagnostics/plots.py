@@ -16,9 +16,10 @@ from attn_jax.data.files import write_atomically
 from attn_jax.diagnostics import fonts
 
 COLOURS = "cividis"  # even to the eye, and the same to colour-blind ones
-CELL, LETTER, GAP, BAR = 0.16, 0.065, 0.3, 0.9  # inches
+CELL, LETTER, LINE, GAP, BAR = 0.16, 0.065, 0.18, 0.3, 0.9  # inches
+READABLE = 0.115  # inches, of a line of a token
 SMALLEST, LARGEST = 1.5, 30.0  # inches, of a picture
-LONGEST, MOST = 18, 60  # characters of a token shown, and tokens of an axis
+LONGEST, MOST = 18, 120  # characters of a token shown, and tokens of an axis
 
 
 def heat_map(
@@ -56,8 +57,8 @@ def heat_maps(
     Tokens are written as they are, `$` included, with a font that has them where one is installed
     and "□" where none is; the picture then says so. (matplotlib keeps a list of the fonts in
     `matplotlib.get_cachedir()`: delete it after installing one.) Spaces other than the plain one
-    are shown as "␣"; tokens are cut at eighteen characters; of more than sixty tokens not every one
-    is written.
+    are shown as "␣"; tokens are cut at eighteen characters; where there are more than 120, or no room,
+    not every one is written.
 
     Args:
       weights: `h t s`, of real tokens only; colours go from 0 to 1.
@@ -94,23 +95,27 @@ def heat_maps(
     beside, above = (max(map(len, side)) * LETTER + GAP for side in (query_labels, key_labels))
     width = min(max(columns * (len(keys) * CELL + beside), SMALLEST), LARGEST)
     height = min(max(rows * (len(queries) * CELL + above), SMALLEST), LARGEST)
-    figure = Figure((width + BAR, height + GAP), layout="constrained")
+    lines = textwrap.wrap(_spell(title, lacking), max(20, int((width + BAR) / LETTER / 1.4)))
+    figure = Figure((width + BAR, height + GAP + LINE * len(lines)), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(names) :]:
         axes.remove()
     shown = list(grid.flat[: len(names)])
+    room = [
+        max(1, int((side / n - other) / READABLE))
+        for side, n, other in ((height, rows, above), (width, columns, beside))
+    ]
     for axes, name, head in zip(shown, names, heads):
         picture = axes.imshow(head, COLOURS, vmin=0, vmax=1, interpolation="nearest")
         _write(axes.set_title(_label(name, lacking), fontsize=8), families)
-        _write_tokens(axes, query_labels, key_labels, families)
+        _write_tokens(axes, query_labels, key_labels, families, room)
     bar = figure.colorbar(
         picture, ax=shown, fraction=0.15 / width, shrink=min(1, 3 / height), aspect=18, pad=0.01
     )
     bar.set_label("attention weight", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     if title:
-        lines = textwrap.fill(_spell(title, lacking), int((width + BAR) / LETTER / 1.4))
-        _write(figure.suptitle(lines, fontsize=10), families)
+        _write(figure.suptitle("\n".join(lines), fontsize=10), families)
     if lacking:
         figure.supxlabel(
             f"{fonts.MISSING}: no installed font has this character", fontsize=7, color="0.4"
@@ -156,10 +161,13 @@ def _write(text, families: list[str]) -> None:
     text.set(fontfamily=families, parse_math=False)
 
 
-def _write_tokens(axes: Axes, queries: list[str], keys: list[str], families: list[str]) -> None:
+def _write_tokens(
+    axes: Axes, queries: list[str], keys: list[str], families: list[str], room: list[int]
+) -> None:
+    """Room: for how many queries, and how many keys."""
     axes.xaxis.tick_top()
-    for axis, tokens in ((axes.yaxis, queries), (axes.xaxis, keys)):
-        every = math.ceil(len(tokens) / MOST)
+    for axis, tokens, places in ((axes.yaxis, queries, room[0]), (axes.xaxis, keys, room[1])):
+        every = math.ceil(len(tokens) / min(MOST, places))
         axis.set_ticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
         for text in axis.get_ticklabels():
             _write(text, families)

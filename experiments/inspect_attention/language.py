@@ -1,5 +1,6 @@
 """Looks into a published model of language: BERT and its kin, GPT-2, or a MarianMT."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,10 @@ def look_at_sentence(
     text, ids = _given(command)
     read = words.read(directory, text) if ids is None else words.numbered(ids)
     checked(read.ids, model.config.vocabulary)
+    padding = getattr(model.config, "padding", None)  # positions are counted from behind it
+    longest = model.config.positions - (0 if padding is None else padding + 1)
+    if len(read.ids) > longest:
+        raise ValueError(f"{len(read.ids)} tokens, but the model reads {longest} at most")
     shown = beginning(read.tokens)
     special = np.array([read.special])
     looked = look_into(
@@ -69,6 +74,8 @@ def look_at_translation(
         pieces = lambda ids: [str(i) for i in ids]  # noqa: E731
         title = lambda ids: " ".join(pieces(ids))  # noqa: E731
     checked([*source, *(written or ())], config.vocabulary)
+    if max(len(source), len(written or ())) >= LONGEST:
+        print(f"cut to {LONGEST - 1} tokens", file=sys.stderr)
     source = [*source[: LONGEST - 1], config.end]
     written = _searched(model, source) if written is None else written[: LONGEST - 1]
     inputs = [config.begin, *written]

@@ -95,9 +95,9 @@ def test_where_a_font_has_them_chinese_characters_are_written():
     assert figure.axes[0].xaxis.get_ticklabels()[0].get_fontfamily() == families
 
 
-def test_sixty_tokens_are_all_written_and_do_not_overlap():
-    tokens = [f"▁token{n}" for n in range(60)]
-    figure = heat_map(_weights(60, 60), tokens, tokens)
+def test_a_hundred_tokens_are_all_written_and_do_not_overlap():
+    tokens = [f"▁token{n}" for n in range(100)]
+    figure = heat_map(_weights(100, 100), tokens, tokens)
     _rendered(figure)
     axes = figure.axes[0]
     assert _labels(axes.yaxis) == tokens
@@ -110,7 +110,7 @@ def test_long_inputs_stay_of_bounded_size():
     figure = heat_maps(_weights(2, 400, 400), tokens, tokens)
     assert max(figure.get_size_inches()) < 32
     labels = _labels(figure.axes[0].yaxis)
-    assert len(labels) <= 60
+    assert len(labels) <= 120
     assert max(map(len, labels)) == 18
 
 
@@ -125,6 +125,12 @@ def test_a_long_title_is_folded_into_the_picture():
     )
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
+
+
+def test_one_token_under_a_long_title_is_still_drawn():
+    figure = heat_maps(np.ones((4, 1, 1)), ["</s>"], ["</s>"], "a sentence of many words " * 5)
+    _rendered(figure)  # a warning is an error
+    assert figure.axes[0].get_window_extent().width > 10
 
 
 def test_heads_that_do_not_fill_a_grid_leave_no_empty_axes():
