@@ -13,7 +13,7 @@ class System(Protocol):
     """A model with its tokenizer; the parameters are arguments."""
 
     config: Any
-    tokenizer: Tokenizer
+    tokenizer: Any
 
     def initial_state(self) -> State:
         """The state before the first step."""
@@ -60,6 +60,10 @@ class Workdir(Generic[S]):
         tokenizer.save(self.tokenizer)
         return tokenizer
 
+    def tokenizer_of(self, config: Any) -> Any:
+        """The tokenizer of a run of this config."""
+        return Tokenizer.load(self.tokenizer)
+
     def trained(self, config: Any) -> tuple[S, State]:
         """The system that was trained here, and its best state.
 
@@ -69,7 +73,7 @@ class Workdir(Generic[S]):
           WorkdirBusy: it is being trained.
         """
         Run(self.path).require_begun()
-        system = type(self).system(config, Tokenizer.load(self.tokenizer))
+        system = type(self).system(config, self.tokenizer_of(config))
         with hold(self.path):
             return system, self.best(system)
 

@@ -67,7 +67,7 @@ class AddedPositions(nnx.Module):
             )
 
     def __call__(self, x: Array, positions: Array) -> Array:
-        """Embeddings `… t m` at positions `t` to `… t m`."""
+        """Embeddings `… t m` at positions `t` or `… t` to `… t m`."""
         if self.kind == "sinusoidal":
             waves = sinusoidal(positions, x.shape[-1], interleaved=self.interleaved)
             return x + waves.astype(x.dtype)

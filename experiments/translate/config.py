@@ -23,6 +23,7 @@ from attn_jax.train import (
 from attn_jax.train import Optimizer as Updates
 from experiments.translate.corpora import Phrases
 from experiments.translate.models import Model as Model
+from experiments.translate.models import Published as Published
 from experiments.translate.models import Recurrent as Recurrent
 
 LARGEST_BEAM = 1_000
@@ -36,12 +37,15 @@ class Batching:
       tokens: cells of a batch, padding included, on its longer side.
       longest: pairs with a longer side, in tokens, are left out of training.
       buckets: how many shapes there may be.
+      packed: whether rows of `longest` tokens hold several pairs, which do not see each other; then
+        there is one shape. For the Transformer.
       divisor: rows are a multiple of this; let the hosts divide it, and the devices that share rows.
     """
 
     tokens: int = 2048
     longest: int = 128
     buckets: int = 8
+    packed: bool = False
     divisor: int = 8
 
 
@@ -243,7 +247,8 @@ class Config:
 
     Args:
       data: one of the classes of `experiments.translate.corpora`.
-      vocabulary: entries of the subword vocabulary that both languages share.
+      vocabulary: entries of the subword vocabulary that both languages share; a published model has
+        its own.
       model: one of the classes of `experiments.translate.models`.
       mesh: of the devices; it may change when a run goes on.
       seed: of parameters, order and dropout.

@@ -6,14 +6,15 @@ from attn_jax import interop
 from attn_jax.data.files import write_atomically
 from experiments.command_line import Command
 from experiments.overrides import UsageError
+from experiments.translate.published import marian_files
 from experiments.translate.workdir import Workdir
 
 
 def export(command: Command) -> None:
     """Writes the best model to the directory `--output`, as a MarianMT, and its tokenizer beside it.
 
-    The files are config.json, model.safetensors and tokenizer.model: token ids are those of
-    ``Tokenizer.load(directory / "tokenizer.model")``, a source ends with its end token.
+    The files are config.json, model.safetensors, and source.spm, target.spm, vocab.json and
+    tokenizer_config.json, from which ``transformers`` makes a MarianTokenizer.
 
     Raises:
       UsageError: no directory is given.
@@ -24,5 +25,7 @@ def export(command: Command) -> None:
     workdir = Workdir(command.workdir)
     system, state = workdir.trained(command.config)
     interop.save(system.model(state.averaged), output)
-    write_atomically(Path(output) / "tokenizer.model", workdir.tokenizer.read_bytes())
+    model = workdir.tokenizer.read_bytes() if workdir.tokenizer.exists() else b""
+    for name, content in marian_files(system.tokenizer, model).items():
+        write_atomically(Path(output) / name, content)
     print(f"{system.name} of {system.parameters:,} parameters written to {output} as a MarianMT")

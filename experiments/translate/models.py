@@ -16,6 +16,7 @@ from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.modules.attention import MultiHeadAttention
 from attn_jax.modules.blocks import BlockOptions
 from attn_jax.modules.trainable import trainable
+from experiments.translate.published import PublishedTokenizer, published
 
 
 class Architecture(Protocol):
@@ -153,6 +154,25 @@ class Recurrent:
             dropout=self.dropout,
         )
         return (Bahdanau if self.attends else Seq2Seq)(config, rngs=nnx.Rngs(seed))
+
+
+@dataclass
+class Published:
+    """A MarianMT that is read from a directory, with its subwords.
+
+    Args:
+      directory: with config.json, model.safetensors, source.spm, target.spm and vocab.json.
+    """
+
+    directory: str = ""
+
+    def build(self, vocabulary: int, seed: int) -> Transformer:
+        """See :class:`Architecture`; its vocabulary is its own, and nothing is drawn."""
+        return nnx.clone(published(self.directory)[0])
+
+    def tokenizer(self) -> PublishedTokenizer:
+        """Of the directory."""
+        return published(self.directory)[1]
 
 
 def _check(section: Any, sizes: tuple[str, ...], rates: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
 from attn_jax.train import Precision, State, Sums, cross_entropy
 from experiments.translate.config import Config
+from experiments.translate.published import PublishedTokenizer
 from experiments.translate.quality import one_line
 
 CHUNK = 4096
@@ -78,7 +79,7 @@ class System:
         range.
     """
 
-    def __init__(self, config: Config, tokenizer: Tokenizer):
+    def __init__(self, config: Config, tokenizer: Tokenizer | PublishedTokenizer):
         self.layout = config.mesh.layout(config.model)
         model = config.model.build(len(tokenizer), config.seed)
         self.name = type(model).__name__
@@ -123,7 +124,10 @@ class System:
 
     def loss(self, params: Any, batch: Any, rngs: Any) -> Sums:
         """Cross-entropy of the labels, summed over real tokens."""
-        logits = self.model(params)(batch["source"], batch["inputs"], rng=rngs)
+        packed: dict[str, Any] = {}
+        if "source_segments" in batch:
+            packed["segments"] = batch["source_segments"], batch["target_segments"]
+        logits = self.model(params)(batch["source"], batch["inputs"], rng=rngs, **packed)
         return cross_entropy(logits, batch["labels"], smoothing=self.config.train.smoothing)
 
     def translate(

@@ -5,14 +5,15 @@ import math
 import sys
 from collections.abc import Callable
 
-from attn_jax.data.batches import Batches
+from attn_jax.data.batches import Batches, PairBatches
 from attn_jax.data.evaluation import evaluation_batches
+from attn_jax.data.packing import PackedBatches
 from attn_jax.data.splits import Corpus
-from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import State, fit, hold, make_evaluate, make_step
 from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
 from experiments.overrides import UsageError
+from experiments.translate.config import Model
 from experiments.translate.evaluation import report
 from experiments.translate.page import count_verdicts
 from experiments.translate.quality import progress
@@ -28,9 +29,14 @@ def train(command: Command) -> None:
     plan = config.train.plan(evaluates=judged)
     plan = dataclasses.replace(plan, profile=_profiled(command))
     config.mesh.layout(config.model)  # refused, if it is, before the workdir is touched
+    if config.batches.packed and not isinstance(config.model, Model):
+        raise ValueError(
+            "batches.packed puts several pairs into a row, which only the Transformer keeps from each "
+            "other; give --config.batches.packed=False"
+        )
     with hold(workdir.path):
         first_alone(lambda: workdir.begin(config, corpus))
-        tokenizer = Tokenizer.load(workdir.tokenizer)
+        tokenizer = workdir.tokenizer_of(config)
         system = System(config, tokenizer)
         step = make_step(
             system.loss,
@@ -65,7 +71,7 @@ def _profiled(command: Command) -> int | None:
     return int(first)
 
 
-def batches_of(corpus: Corpus, system: System) -> Batches:
+def batches_of(corpus: Corpus, system: System) -> PairBatches:
     """The training split, tokenised and batched; says how many pairs are too long."""
     config, encode = system.config, system.tokenizer.encode_batch
     hosts, divisor = system.layout.share[1], config.batches.divisor
@@ -74,12 +80,15 @@ def batches_of(corpus: Corpus, system: System) -> Batches:
             f"expected {hosts} hosts to divide batches.divisor, {divisor}; "
             f"give --config.batches.divisor={math.lcm(divisor, hosts)}"
         )
-    batches = Batches(
+    settings = dataclasses.asdict(config.batches)
+    if packed := settings.pop("packed"):
+        del settings["buckets"]
+    batches = (PackedBatches if packed else Batches)(
         encode(corpus.train.source),
         encode(corpus.train.target),
         seed=config.seed,
         shard=system.layout.share,
-        **dataclasses.asdict(config.batches),
+        **settings,
     )
     if batches.dropped and is_first():
         print(

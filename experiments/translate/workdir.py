@@ -13,11 +13,12 @@ from typing import Any
 from attn_jax.data.files import write_atomically
 from attn_jax.data.splits import Corpus
 from attn_jax.data.tokenizer import Tokenizer
-from attn_jax.train import State, average
+from attn_jax.train import Run, State, average
 from attn_jax.train.distributed import is_first
 from attn_jax.train.metrics import whole_lines
 from experiments import workdir
-from experiments.translate.config import Config
+from experiments.translate.config import Config, Published
+from experiments.translate.published import PublishedTokenizer
 from experiments.translate.system import System
 
 
@@ -55,7 +56,19 @@ class Workdir(workdir.Workdir[System]):
         self.lengths = path / "bleu-by-length.png"
         self.page = path / "report.html"
 
-    def begin(self, config: Config, corpus: Corpus) -> Tokenizer:
+    def tokenizer_of(self, config: Config) -> Tokenizer | PublishedTokenizer:
+        """The tokenizer of a run of this config; a published model has its own."""
+        published = isinstance(config.model, Published)
+        return config.model.tokenizer() if published else super().tokenizer_of(config)
+
+    def trained(self, config: Config) -> tuple[System, State]:
+        """The system that was trained here, or a published one as it is, and its best state."""
+        if isinstance(config.model, Published) and not Run(self.path).begun:
+            system = System(config, self.tokenizer_of(config))
+            return system, system.initial_state()
+        return super().trained(config)
+
+    def begin(self, config: Config, corpus: Corpus) -> Tokenizer | PublishedTokenizer:
         """Makes the workdir this config's, and its tokenizer; both are kept when it goes on.
 
         Before the first checkpoint nothing is there to go on from, and both are made anew.
@@ -69,6 +82,8 @@ class Workdir(workdir.Workdir[System]):
         if run.begun and self.config.exists():
             run.check(self._made_by())
         write_atomically(self.config, json.dumps(self.plain(config), indent=2) + "\n")
+        if isinstance(config.model, Published):
+            return config.model.tokenizer()
         texts = [*corpus.train.source, *corpus.train.target]
         return self.tokenizer_or(lambda: Tokenizer.train(texts, config.vocabulary))
 

@@ -23,6 +23,7 @@ SENTENCES = [
     for a in ("red", "tan")
     for c in ("cat", "dog")
 ]
+CONFIGS = Path(__file__).parents[2] / "configs/translate"
 SMALL = [
     "--config.vocabulary=300",
     "--config.model.width=8",
@@ -57,22 +58,31 @@ def write_corpus(path: Path) -> Path:
     return path
 
 
-def arguments(corpus: Path, workdir: Path, *more: str) -> list[str]:
-    files = [
+def files(corpus: Path) -> list[str]:
+    """What `write_corpus` has written, as options."""
+    return [
         f"--config.data.{split}.{side}={corpus}/{file}.{name}"
         for split, file in (("train", "train"), ("validation", "test"), ("test", "test"))
         for side, name in (("source", "en"), ("target", "fr"))
     ]
-    config = Path(__file__).parents[2] / "configs/translate/files.py"
-    return [f"--config={config}", *files, *SMALL, f"--workdir={workdir}", *more]
+
+
+def arguments(corpus: Path, workdir: Path, *more: str) -> list[str]:
+    config = CONFIGS / "files.py"
+    return [f"--config={config}", *files(corpus), *SMALL, f"--workdir={workdir}", *more]
 
 
 def run(corpus: Path, workdir: Path, *more: str) -> Said:
+    return say(arguments(corpus, workdir, *more))
+
+
+def say(arguments: list[str]) -> Said:
+    """The command line, in this process."""
     with (
         contextlib.redirect_stdout(io.StringIO()) as out,
         contextlib.redirect_stderr(io.StringIO()) as err,
     ):
-        code = main(arguments(corpus, workdir, *more))
+        code = main(arguments)
     return Said(code, out.getvalue(), err.getvalue())
 
 

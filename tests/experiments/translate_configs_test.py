@@ -117,7 +117,18 @@ def test_positions_scores_and_normalizers_are_values_of_a_config(positions, scor
     assert more == learned + (score in ("cosine", "l2")) + 2 * (normalizer == "softmax_sink")
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+def test_a_published_model_asks_for_its_directory():
+    for name in ("", *PAIRS, "aligned", "tsv"):
+        config = load(f"{CONFIGS / 'marian'}.py:{name}".removesuffix(":"))
+        with pytest.raises(ValueError, match=r"give --config\.model\.directory=DIR"):
+            config.model.build(9, 0)
+
+
+def test_no_config_is_left_out():
+    assert {path.stem for path in CONFIGS.glob("*.py")} == {*VARIANTS, "marian"}
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, "marian"])
 def test_an_unknown_variant_is_refused_with_those_there_are(name):
     with pytest.raises(UsageError, match="no variant 'en-xx'; there are"):
         load(f"{CONFIGS / name}.py:en-xx")

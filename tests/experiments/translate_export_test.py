@@ -4,10 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attn_jax import interop
-from attn_jax.data.tokenizer import Tokenizer
 from experiments.command_line import parse
 from experiments.translate.__main__ import EXPERIMENT
+from experiments.translate.published import published
 from experiments.translate.workdir import Workdir
 from tests.experiments.tiny_translation import arguments, leave_drawn, refused, run, write_corpus
 
@@ -30,12 +29,14 @@ def test_what_is_exported_is_the_model_and_its_tokenizer(corpus, tmp_path):
     assert str(exported) in said.out
     config = parse(EXPERIMENT, arguments(corpus, tmp_path / "run", *MARIAN)).config
     system, state = Workdir(tmp_path / "run").trained(config)
-    tokenizer = Tokenizer.load(exported / "tokenizer.model")
-    assert tokenizer.fingerprint == system.tokenizer.fingerprint
+    again, tokenizer = published(str(exported))
+    for text in ("two red dog", "never 😀 seen", " two"):
+        assert tokenizer.encode(text) == system.tokenizer.encode(text)
     source = jnp.array([[*tokenizer.encode("two red dog"), tokenizer.eos, tokenizer.pad]])
     inputs = jnp.array([[tokenizer.bos, *tokenizer.encode("dos can")]])
-    ours, again = system.model(state.averaged), interop.load(exported)
+    ours = system.model(state.averaged)
     np.testing.assert_allclose(again(source, inputs), ours(source, inputs), rtol=1e-4, atol=1e-4)
+    assert tokenizer.decode([*tokenizer.encode("two 😀 dog"), tokenizer.eos, 9]) == "two 😀 dog"
 
 
 def test_what_is_no_marian_is_refused_and_nothing_is_written(corpus, tmp_path):

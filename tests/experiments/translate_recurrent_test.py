@@ -94,3 +94,9 @@ def test_one_is_evaluated_beside_the_other(trained, run):
     assert f"by chance as different from {workdirs['no']}: p of BLEU" in said.out
     result = json.loads((workdirs["yes"] / "result.json").read_text())
     assert list(result["by_length"]) == ["Bahdanau", str(workdirs["no"])]
+
+
+def test_pairs_are_not_packed_where_states_run_from_one_to_the_next(run, tmp_path):
+    said = run("yes", tmp_path / "run", "--config.batches.packed=True")
+    refused(said, "only the Transformer", "--config.batches.packed=False")
+    assert not (tmp_path / "run").exists()

@@ -259,3 +259,18 @@ def test_a_misspelt_override_ends_the_process_with_one_line_and_code_2(override,
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1
     assert message in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_packed_run_goes_on_exactly_where_it_was_cut(corpus, tmp_path):
+    packed = "--config.batches.packed=True", "--config.batches.longest=24"
+    for path, steps in (("whole", (4,)), ("cut", (3, 4))):
+        for count in steps:
+            said = run(corpus, tmp_path / path, *packed, f"--config.train.steps={count}")
+            assert said.code == 0, said.err
+    judged = []
+    for path in ("whole", "cut"):
+        lines = (tmp_path / path / "metrics.jsonl").read_text().splitlines()
+        found = map(json.loads, lines)
+        judged.append([x for x in found if (x["step"], x["split"]) == (4, "validation")])
+    assert judged[0] == judged[1] != []

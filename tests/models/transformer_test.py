@@ -114,3 +114,37 @@ def test_parameters_are_as_many_as_the_formulas_say(target_vocabulary):
     blocks = attention + network + 2 * norm + 2 * attention + network + 3 * norm
     count = sum(x.size for x in jax.tree.leaves(nnx.state(model, nnx.Param)))
     assert count == blocks + v * m + (target_vocabulary or 0) * m
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "t5"])
+def test_packed_pairs_have_the_logits_losses_and_gradients_of_a_row_each(positions):
+    pairs = [([5, 6, 2], [1, 11, 12]), ([7, 2], [1, 20, 21, 22]), ([8, 9, 10, 2], [1, 13])]
+    blocks = BlockOptions(width=16, hidden=32, heads=4)
+    config = TransformerConfig(50, None, 1, 1, blocks, positions=positions)
+    graph, params, rest = nnx.split(Transformer(config, rngs=nnx.Rngs(0)), nnx.Param, ...)
+    table = lambda side, width: np.array(  # noqa: E731
+        [pair[side] + [0] * (width - len(pair[side])) for pair in pairs]
+    )
+    packed = [np.concatenate([pair[side] for pair in pairs] + [[0]])[None] for side in (0, 1)]
+    segments = tuple(
+        np.array([[i for i, pair in enumerate(pairs) for _ in pair[side]] + [-1]])
+        for side in (0, 1)
+    )
+
+    def losses(params, source, inputs, segments=None):
+        logits = nnx.merge(graph, params, rest)(source, inputs, segments=segments)
+        chosen = jax.nn.log_softmax(logits)[..., 17]
+        return jnp.where(inputs != 0, chosen, 0).sum(), logits
+
+    (alone, logits), slopes = jax.value_and_grad(losses, has_aux=True)(
+        params, table(0, 5), table(1, 6)
+    )
+    (together, row), packed_slopes = jax.value_and_grad(losses, has_aux=True)(
+        params, *packed, segments
+    )
+    one_by_one = np.concatenate([logits[i, : len(pair[1])] for i, pair in enumerate(pairs)])
+    np.testing.assert_allclose(row[0, :-1], one_by_one, atol=1e-5)
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
+    for a, b in zip(jax.tree.leaves(packed_slopes), jax.tree.leaves(slopes), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
