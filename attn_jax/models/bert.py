@@ -166,8 +166,8 @@ class Bert(Headed):
     ) -> tuple[Array, ...]:
         """The states, with each layer called in a way of its own."""
         x = self._embed(ids, jnp.zeros_like(ids) if segments is None else segments)
-        dropout = self.config.blocks.dropout
-        return states_between(self.layers, x, call, dropout=dropout, rng=rng)
+        dropout, scanned = self.config.blocks.dropout, self.config.blocks.scanned
+        return states_between(self.layers, x, call, dropout=dropout, rng=rng, scanned=scanned)
 
     def attention_maps(
         self,

@@ -158,6 +158,7 @@ class ViT(nnx.Module):
             lambda layer, x, noise: layer(x, noise=noise),
             dropout=self.config.blocks.dropout,
             rng=rng,
+            scanned=self.config.blocks.scanned,
         )
         return (*given, self.norm(last))
 

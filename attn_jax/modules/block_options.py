@@ -50,7 +50,7 @@ class BlockOptions:
       rotary: whether self-attention rotates queries and keys by their positions.
       saved: what a block keeps of the forward pass for the backward pass: "all"; "products", of
         matrices with parameters; or "inputs", its own. What is not kept is computed again.
-      scanned: whether a Transformer's blocks are compiled as one, see
+      scanned: whether the blocks of a stack are compiled as one, see
         :func:`attn_jax.modules.layers.through`.
 
     Raises:

@@ -125,6 +125,7 @@ class CausalStack(nnx.Module):
             lambda layer, x, noise: layer(x, mask=mask, noise=noise),
             dropout=self.config.blocks.dropout,
             rng=rng,
+            scanned=self.config.blocks.scanned,
         )
         return (*given, self.norm(last))
 

@@ -40,19 +40,8 @@ def through(
     >>> bool(jnp.allclose(one, each))
     True
     """
-    if scanned and len(layers) > 1 and not is_watched():
-        graphs, states = zip(*(nnx.split(layer) for layer in layers))
-        if len(set(map(_kind, graphs, states))) == 1:
-            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-
-            def next_layer(x: Array, given: Any) -> tuple[Array, None]:
-                number, state = given
-                return call(nnx.merge(graphs[0], state), x, number), None
-
-            return jax.lax.scan(next_layer, x, (jnp.arange(1, len(layers) + 1), stacked))[0]
-        warnings.warn(
-            "layers that differ in more than their parameters are compiled one by one", stacklevel=2
-        )
+    if scanned and (found := _as_one(layers, x, call)):
+        return found[1]
     for number, layer in enumerate(layers, start=1):
         x = call(layer, x, number)
     return x
@@ -65,6 +54,7 @@ def states_between(
     *,
     dropout: float,
     rng: Array | None,
+    scanned: bool = False,
 ) -> tuple[Array, ...]:
     """What each layer is given, and what the last one gives.
 
@@ -74,16 +64,46 @@ def states_between(
       call: (layer, x, source of its draws) to the next x.
       dropout: the rate.
       rng: a key, or one per row of x, to drop out; None for none.
+      scanned: as of :func:`through`.
 
     >>> layers = [nnx.Linear(2, 2, rngs=nnx.Rngs(i)) for i in range(3)]
     >>> len(states_between(layers, jnp.ones(2), lambda f, x, _: f(x), dropout=0.1, rng=None))
     4
     """
     noise = None if rng is None else Dropout(dropout, rng)
-    states = [x if noise is None else noise.at(0).on_features(x)]
+    x = x if noise is None else noise.at(0).on_features(x)
+
+    def numbered(layer: Any, x: Array, number: Any) -> Array:
+        return call(layer, x, noise and noise.at(number))
+
+    if scanned and (found := _as_one(layers, x, numbered)):
+        return (*found[0], found[1])
+    states = [x]
     for number, layer in enumerate(layers, start=1):
-        states.append(call(layer, states[-1], noise and noise.at(number)))
+        states.append(numbered(layer, states[-1], number))
     return tuple(states)
+
+
+def _as_one(
+    layers: Sequence[nnx.Module], x: Array, call: Callable[[Any, Array, Any], Array]
+) -> tuple[Array, Array] | None:
+    """What each layer is given, stacked, and what the last one gives; None where they cannot be one."""
+    if len(layers) < 2 or is_watched():
+        return None
+    graphs, states = zip(*(nnx.split(layer) for layer in layers))
+    if len(set(map(_kind, graphs, states))) > 1:
+        warnings.warn(
+            "layers that differ in more than their parameters are compiled one by one", stacklevel=3
+        )
+        return None
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+    def next_layer(x: Array, given: Any) -> tuple[Array, Array]:
+        number, state = given
+        return call(nnx.merge(graphs[0], state), x, number), x
+
+    last, given = jax.lax.scan(next_layer, x, (jnp.arange(1, len(layers) + 1), stacked))
+    return given, last
 
 
 def _kind(graph: Any, state: Any) -> Any:
