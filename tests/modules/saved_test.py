@@ -13,17 +13,23 @@ from attn_jax.modules.blocks import BlockOptions
 LAYERS = 2
 
 
-def model(saved, layers=LAYERS):
+def model(saved, layers=LAYERS, scanned=False):
     blocks = BlockOptions(
-        width=32, hidden=128, heads=2, dropout=0.1, activation_dropout=0.1, saved=saved
+        width=32,
+        hidden=128,
+        heads=2,
+        dropout=0.1,
+        activation_dropout=0.1,
+        saved=saved,
+        scanned=scanned,
     )
     config = TransformerConfig(20, None, layers, layers, blocks)
     return Transformer(config, rngs=nnx.Rngs(0))
 
 
-def gradient(saved):
+def gradient(saved, layers=LAYERS, scanned=False):
     """The compiled gradient of a model, and its parameters."""
-    graph, params, rest = nnx.split(model(saved), nnx.Param, ...)
+    graph, params, rest = nnx.split(model(saved, layers, scanned), nnx.Param, ...)
     source, inputs = jax.random.randint(jax.random.key(0), (2, 8, 64), 1, 20)
 
     def loss(params):
@@ -47,6 +53,15 @@ def test_less_is_kept_in_memory_and_gradients_are_the_same():
     for saved in ("products", "inputs"):
         for one, other in zip(found["all"], found[saved], strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_in_a_scan_less_is_kept_with_every_version():
+    every, few = (
+        gradient(saved, 4, scanned=True)[0].memory_analysis().temp_size_in_bytes
+        for saved in ("all", "inputs")
+    )
+    assert few < 0.5 * every
 
 
 def test_attention_is_seen_all_the_same():

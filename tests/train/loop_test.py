@@ -8,6 +8,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from jax._src.array import ArrayImpl
 
 from attn_jax.train.checkpoints import Checkpoints
 from attn_jax.train.identity import Mismatch
@@ -328,11 +329,19 @@ def test_another_learning_rate_is_applied_from_where_it_was(train, tiny, tmp_pat
 @pytest.mark.slow
 def test_steps_are_taken_without_waiting_for_the_one_before(train, tiny, tmp_path, monkeypatch):
     """The device is waited for where a line is logged, evaluated or saved, and nowhere else."""
-    waited, get = [], jax.device_get
+    read_at, get, value = [], jax.device_get, ArrayImpl._value
+    waited = []
+
+    def note(array):
+        read_at.append(len(train.seen))
+        return value.fget(array)
+
     monkeypatch.setattr(jax, "device_get", lambda tree: waited.append(tree) or get(tree))
+    monkeypatch.setattr(ArrayImpl, "_value", property(note))
     train(tmp_path, plan=Plan(12, log_every=6), evaluate=False)
     steps = [tree for tree in waited if tree and isinstance(tree[0], dict) and "applied" in tree[0]]
     assert [len(tree) for tree in steps] == [6, 6]
+    assert set(read_at) == {0, 6, 12}  # before the first, and after the sixth and the last
 
 
 @pytest.mark.slow
@@ -342,12 +351,14 @@ def test_the_best_and_the_last_few_can_be_averaged(train, tiny, tmp_path):
     with Checkpoints(tmp_path / "checkpoints") as checkpoints:
         assert checkpoints.best_steps(2) == [2, 3]
         assert checkpoints.steps()[-2:] == [3, 4]
-        two, three = (checkpoints.restore(n, tiny.state(ema=True))[0] for n in (2, 3))
-    mean = average([two, three])
-    for part in ("params", "ema"):
-        expected = jax.tree.map(lambda a, b: (a + b) / 2, getattr(two, part), getattr(three, part))
-        chex.assert_trees_all_close(getattr(mean, part), expected, rtol=1e-6)
-    assert int(mean.step) == 3
+        two, three, four = (checkpoints.restore(n, tiny.state(ema=True))[0] for n in (2, 3, 4))
+    for one, other in ((two, three), (three, four)):
+        mean = average([one, other])
+        for part in ("params", "ema"):
+            parts = getattr(one, part), getattr(other, part)
+            expected = jax.tree.map(lambda a, b: (a + b) / 2, *parts)
+            chex.assert_trees_all_close(getattr(mean, part), expected, rtol=1e-6)
+        assert int(mean.step) == int(other.step)
 
 
 def test_a_run_that_began_before_a_field_existed_goes_on_and_may_not_change_it(train, tmp_path):
