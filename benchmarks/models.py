@@ -72,6 +72,10 @@ CASES = {
              layer_norm_eps=1e-5),
         dict(BERT_SIZES, attention_window=8),
     ),
+    "BigBird-base": Case(
+        "BigBirdForSequenceClassification", (1, 4096), {},
+        dict(BERT_SIZES, block_size=1, num_random_blocks=1),
+    ),
 }  # fmt: skip
 
 
@@ -105,10 +109,10 @@ def make(case: Case, *, small: bool) -> tuple[Any, Inputs]:
         return twin, Inputs(images, rng.integers(0, twin.config.num_labels, shape[:1]), None)
     shape = (1, 16) if small else case.shape
     ids, labels = rng.integers(3, twin.config.vocab_size, (2, *shape))
-    if "Longformer" not in case.twin:
-        return twin, Inputs(ids, labels, None)
-    is_global = np.arange(shape[1]) == np.zeros((shape[0], 1))
-    return twin, Inputs(ids, rng.integers(0, twin.config.num_labels, shape[:1]), is_global)
+    if "Classification" in case.twin:
+        labels = rng.integers(0, twin.config.num_labels, shape[:1])
+    first = np.arange(shape[1]) == np.zeros((shape[0], 1))
+    return twin, Inputs(ids, labels, first if "Longformer" in case.twin else None)
 
 
 def ours(twin: Any, inputs: Inputs) -> list[Program]:

@@ -12,7 +12,8 @@ from flax import nnx
 from attn_jax import masks
 from attn_jax.decode.cache import Continuation
 from attn_jax.models.bert import Bert
-from attn_jax.models.gpt import GPT
+from attn_jax.models.gpt import GPT, GPTConfig
+from attn_jax.models.transformer import Transformer
 from attn_jax.modules.positional import Kind
 from tests.interop.small import BERT, GPT_, drawn
 
@@ -48,6 +49,15 @@ def test_a_preset_has_as_many_parameters_as_were_published(size):
     make, count = PUBLISHED[size]
     state = nnx.state(nnx.eval_shape(make), nnx.Param)
     assert sum(x.size for x in jax.tree.leaves(state)) == count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("preset", "millions"), [("base", 65), ("big", 213)])
+def test_a_transformer_has_about_the_millions_that_were_published(preset, millions):
+    """Vaswani et al. (2017), table 3, with a vocabulary of about 37,000 tokens."""
+    state = nnx.state(nnx.eval_shape(getattr(Transformer, preset)), nnx.Param)
+    count = sum(x.size for x in jax.tree.leaves(state))
+    assert count == pytest.approx(millions * 1e6, rel=0.03)
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +126,21 @@ def test_a_new_head_says_something_of_another_shape():
     model = drawn(BERT)
     shapes = {
         None: (2, 6, 8),
+        "pretraining": ((2, 6, 23), (2, 2)),
+        "next_sentence": (2, 2),
+        "question_answering": (2, 6, 2),
         "sequence_classification": (2, 3),
         "token_classification": (2, 6, 3),
         "masked_language_model": (2, 6, 23),
     }
     for head, shape in shapes.items():
         model.set_head(head, labels=3, rngs=nnx.Rngs(0))
-        assert jax.eval_shape(lambda: model(IDS)).shape == shape
+        said = jax.eval_shape(lambda: model(IDS))
+        assert (tuple(x.shape for x in said) if head == "pretraining" else said.shape) == shape
+    with pytest.raises(ValueError, match=r"one of masked_language_model, .* got 'answers'"):
+        model.set_head("answers", rngs=nnx.Rngs(0))
+    with pytest.raises(ValueError, match="\"sequence_classification\", got 'answers'"):
+        GPTConfig(head="answers")
 
 
 def test_more_tokens_than_positions_are_refused(gpt):
