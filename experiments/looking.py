@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ def look_into(
     def shown(look: Look) -> Any:
         if groups is None:
             return look.weights()
-        return grouped_weights(look, groups, int(groups.max()) + 1)
+        return grouped_weights(look, jnp.asarray(groups), int(groups.max()) + 1)
 
     def run(state: Any, inputs: Any) -> Any:
         model = nnx.merge(graph, state)

@@ -84,12 +84,24 @@ def examine(
     >>> numbers.uniformity.shape, bool((numbers.influence > 0).all())
     ((2,), True)
     """
-    out, looks = capture(call, model, *inputs, **options)
-    influences = influence(_projected(call, out), model, looks, *inputs, **options)
+    looks, influences = looks_and_influences(call, model, *inputs, **options)
     return OrderedDict(
         (path, head_numbers(path, seen, influences[path], counted(real, path), keys))
         for path, seen in looks.items()
     )
+
+
+def looks_and_influences(
+    call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
+) -> tuple[OrderedDict[str, Look], dict[str, Array]]:
+    """What :func:`examine` takes numbers of, for who compiles these once for layers that are alike.
+
+    Returns:
+      Looks, as of :func:`attn_jax.modules.capture`; and by the same paths how much each head moves the
+      outputs, `h`.
+    """
+    out, looks = capture(call, model, *inputs, **options)
+    return looks, influence(_projected(call, out), model, looks, *inputs, **options)
 
 
 def influence(

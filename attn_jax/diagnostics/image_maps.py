@@ -41,7 +41,9 @@ def image_maps(
     rows += [(name, np.asarray(row, np.float32), True) for name, row in (weights or {}).items()]
     lengths = {len(row) for _, row, _ in rows} | ({len(names)} if names else set())
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"expected rows and names of one length, at least 1; got {lengths or 'none'}")
+        raise ValueError(
+            f"expected rows and names of one length, at least 1; got {lengths or 'none'}"
+        )
     (columns,) = lengths
     figure = Figure((LEFT + columns * SIDE, TOP + len(rows) * SIDE), layout="constrained")
     grid = figure.subplots(len(rows), columns, squeeze=False)
@@ -59,9 +61,7 @@ def image_maps(
             axes.set_xticks([])
             axes.set_yticks([])
             axes.spines[:].set_color("0.8")
-        line[0].set_ylabel(
-            name, fontsize=8, rotation=0, ha="right", va="center", parse_math=False
-        )
+        line[0].set_ylabel(name, fontsize=8, rotation=0, ha="right", va="center", parse_math=False)
     for axes, name in zip(grid[0], names):
         axes.set_title(name, fontsize=8, parse_math=False)
     if title:

@@ -85,8 +85,8 @@ def look_at_translation(
         *(np.array([x], np.int32) for x in (source, inputs)),
         causal=("decoder",),
     )
-    read, written_ = pieces(source), pieces([*written, config.end])
-    maps = translation_maps(looked, 0, read, pieces(inputs), written_)
+    wrote = [*written, config.end]
+    maps = translation_maps(looked, 0, *map(pieces, (source, inputs, wrote)))
     return looked, [Example(f"{text} → {title(written)}", maps)], ""
 
 

@@ -54,7 +54,7 @@ def look_at_pixels(command: Command, model: ImageGPT, directory: Path) -> Found:
     if command.options["ids"] is None:
         colours = images.palette(directory)
         image = images.opened(given_image(command, directory), (side, side))
-        ids = np.asarray(nearest(2 * np.asarray(image, np.float32) / 255 - 1, colours))
+        ids = np.asarray(nearest(jnp.asarray(image, jnp.float32) / 127.5 - 1, jnp.asarray(colours)))
         picture = images.png(images.coloured(ids, colours))
     else:
         refuse(command, ("image",), "an ImageGPT that is given --ids")

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from attn_jax.diagnostics.examination import examine, head_numbers
+from attn_jax.diagnostics.examination import counted, head_numbers, looks_and_influences
 from attn_jax.diagnostics.report import Example, Map, Report, head_measures
 from attn_jax.diagnostics.verdicts import CHECKS, judge
 from attn_jax.models.transformer import Transformer
@@ -47,8 +48,8 @@ def look(
     pieces, eos = system.tokenizer.pieces, system.tokenizer.eos
     examples = []
     for row, (read, written) in enumerate(sides):
-        inputs = pieces(written)
-        maps = translation_maps(looked, row, pieces(read), inputs, [*inputs[1:], *pieces([eos])])
+        wrote = [*written[1:], eos]
+        maps = translation_maps(looked, row, *map(pieces, (read, written, wrote)))
         examples.append(Example(_title(system, translations[row]), maps))
     return looked, examples
 
@@ -98,15 +99,26 @@ def count_verdicts(
         return lambda state: {}
     source, inputs = _batch(sides)
 
-    @functools.partial(jax.jit, compiler_options=QUICK)
-    def numbers(params: Any) -> Any:
+    real = _real(source, inputs)
+    jit = functools.partial(jax.jit, compiler_options=QUICK)
+
+    @jit
+    def seen(params: Any) -> Any:
         model = system.model(system.layout.gathered(params))
-        real = _real(source, inputs)
-        return examine(Transformer.__call__, model, source, inputs, real=real)
+        return looks_and_influences(Transformer.__call__, model, source, inputs)
+
+    @functools.partial(jit, static_argnames="kind")  # compiled once for layers that are alike
+    def numbers(kind: str, look: Any, influence: Any, real: Any) -> Any:
+        return head_numbers(kind, look, influence, real)._replace(positional=None)
 
     def count(state: State) -> dict[str, float]:
+        looks, influences = seen(state.averaged)
+        found = {
+            path: numbers(path.split(".")[-1], look, influences[path], counted(real, path))
+            for path, look in looks.items()
+        }
         heads = dict.fromkeys(CHECKS, 0.0)
-        for verdict in judge(jax.device_get(numbers(state.averaged)), ("decoder",)):
+        for verdict in judge(jax.device_get(found), ("decoder",)):
             heads[verdict.check.name] += len(verdict.heads) or 1
         return {f"verdict_{name.replace(' ', '_')}": x for name, x in heads.items()}
 
@@ -119,7 +131,7 @@ def _recurrent(
     """The attention to the source of a recurrent model: it has no other, and of one head."""
     sides = [_as_seen(system, x.source, x.tokens) for x in translations]
     source, inputs = _batch(sides)
-    path, unknown = "cross_attention", np.full(1, np.nan, np.float32)
+    path, unknown = "cross_attention", jnp.full(1, jnp.nan)
 
     def run(params: Any) -> Any:
         seen = system.model(params).cross_look(source, inputs)

@@ -239,6 +239,7 @@ def test_tokens_and_titles_are_text_whatever_they_look_like(page):
     )
     assert page.locator("main script, main img:not(#picture img), main b script").count() == 0
     assert page.title() == "A report"
+    assert page.locator("#sentence").text_content() == "<b>hostile</b>"
     assert page.locator("#tables td").first.text_content() == "<i>x</i>"
 
 

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import pytest
 from flax import nnx
 
-from attn_jax import Rule, biases, masks
+from attn_jax import Rule, biases, features, masks, normalizers, scores
+from attn_jax.functional.dropout import Dropout
 from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.modules import BlockOptions, MultiHeadAttention, capture, gated
 
@@ -48,6 +49,40 @@ def test_looking_changes_no_bit(model, backend, rng):
     for attention in attentions:
         attention.backend = "auto"
     assert not [m for m in attentions if set(vars(m)) != set(vars(attentions[0]))]
+
+
+REAL = jnp.arange(8) < jnp.array([[8], [5]])
+MASKS = {
+    "everything": masks.everything(),
+    "causal": masks.causal(),
+    "window and global": masks.window(2, 1) | masks.global_tokens(queries=REAL, keys=~REAL),
+    "valid": masks.valid(REAL),
+    "segments": masks.segments(jnp.arange(8) // 3),
+    "explicit": masks.explicit(jnp.arange(64).reshape(8, 8) % 3 > 0),
+    "per head": masks.per_head([masks.causal(), ~masks.diagonal()]),
+    "nothing": ~masks.everything(),
+}
+
+
+@pytest.mark.parametrize("backend", ["dense", "blockwise", "fused", "linear"])
+@pytest.mark.parametrize("name", MASKS)
+def test_looking_changes_no_bit_under_any_mask_on_any_backend(name, backend):
+    score = scores.kernel(features.elu_plus_one()) if backend == "linear" else scores.scaled_dot()
+    normalizer = normalizers.l1() if backend == "linear" else normalizers.softmax()
+    rule = Rule(score, mask=MASKS[name], normalizer=normalizer)
+    dropout = 0.5 if backend in ("dense", "blockwise") else 0.0
+    attention = MultiHeadAttention(8, 2, rule=rule, dropout=dropout, rngs=nnx.Rngs(0))
+    attention.backend = backend
+    x = jax.random.normal(jax.random.key(1), (2, 8, 8))
+    noise = Dropout(dropout, jax.random.key(2)) if dropout else None
+    try:
+        plain = attention(x, noise=noise)
+    except ValueError:
+        pytest.skip(f"{backend} refuses this mask")
+    y, looks = capture(MultiHeadAttention.__call__, attention, x, noise=noise)
+    chex.assert_trees_all_equal(y, plain)
+    total = looks[""].weights().sum(-1)
+    assert jnp.allclose(jnp.where(total > 0, total, 1), 1, atol=1e-5)
 
 
 def test_capture_is_a_function_that_jit_and_vmap_take(model):

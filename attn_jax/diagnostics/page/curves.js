@@ -69,6 +69,7 @@ async function show(example) {
   await unpack(example);
   const map = example.maps[0];
   chosen.example = example;
+  at("sentence").textContent = example.title;
   const focus = firstQuery(map);
   choose("example", { map, head: 0, query: focus, key: null, kept: focus });
   document.documentElement.dataset.state = "ready";
