@@ -4,7 +4,14 @@ from attn_jax.modules.attention import MultiHeadAttention
 from attn_jax.modules.blocks import BlockOptions, DecoderBlock, EncoderBlock, FeedForward
 from attn_jax.modules.embeddings import LearnedEmbedding, TokenEmbedding
 from attn_jax.modules.trainable import trainable
-from attn_jax.modules.watching import Look, capture, gated, look, watched_by
+from attn_jax.modules.watching import (
+    Look,
+    attention_maps,
+    capture,
+    gated,
+    look,
+    watched_by,
+)
 
 __all__ = [
     "BlockOptions",
@@ -15,6 +22,7 @@ __all__ = [
     "Look",
     "MultiHeadAttention",
     "TokenEmbedding",
+    "attention_maps",
     "capture",
     "gated",
     "look",

@@ -84,7 +84,7 @@ def is_watched() -> bool:
 
 
 def capture(
-    call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
+    call: nnx.Module | Callable[..., Any], *inputs: Any, **options: Any
 ) -> tuple[Any, OrderedDict[str, Look]]:
     """What a model returns, and every look its attention took on the way, first to last.
 
@@ -93,21 +93,22 @@ def capture(
     inside ``jax.lax.scan`` or ``jax.checkpoint`` cannot be seen from outside of it.
 
     Args:
-      call: a function of the model and the inputs, as ``Transformer.__call__``.
-      model: whose attention is watched.
+      call: a model, or a function of a model and its inputs, such as ``Transformer.encode``; then the
+        model is the first of the inputs.
 
     Returns:
-      ``call(model, *inputs, **options)``; and looks by the path of their module, as
+      ``call(*inputs, **options)``; and looks by the path of their module, as
       "encoder.0.self_attention" (a second look of the same module ends in " (2)"); an OrderedDict,
       since ``jax.jit`` sorts a plain one.
 
     >>> import jax.numpy as jnp
     >>> from attn_jax.modules import MultiHeadAttention, capture
     >>> attention = MultiHeadAttention(8, 2, rngs=nnx.Rngs(0))
-    >>> y, looks = capture(MultiHeadAttention.__call__, attention, jnp.ones((3, 8)))
+    >>> y, looks = capture(attention, jnp.ones((3, 8)))
     >>> {path: look.weights().shape for path, look in looks.items()}
     {'': (2, 3, 3)}
     """
+    model = call if isinstance(call, nnx.Module) else inputs[0]
     paths, looks = module_paths(model), OrderedDict[str, Look]()
 
     def keep(module: nnx.Module, seen: Look) -> Array:
@@ -116,25 +117,24 @@ def capture(
         return seen.y
 
     with watched_by(keep):
-        return call(model, *inputs, **options), looks
+        return call(*inputs, **options), looks  # type: ignore[operator]
 
 
 def attention_maps(
-    call: Callable[..., Any], model: nnx.Module, *inputs: Any, **options: Any
+    call: nnx.Module | Callable[..., Any], *inputs: Any, **options: Any
 ) -> tuple[Array, ...]:
     """Where every attention of a model looked, first to last, `*b h t s` each.
 
     Args:
-      call, model: as for :func:`capture`.
+      call: as for :func:`capture`.
 
     >>> import jax.numpy as jnp
-    >>> from attn_jax.modules import MultiHeadAttention
-    >>> from attn_jax.modules.watching import attention_maps
+    >>> from attn_jax.modules import MultiHeadAttention, attention_maps
     >>> attention = MultiHeadAttention(8, 2, rngs=nnx.Rngs(0))
-    >>> [w.shape for w in attention_maps(MultiHeadAttention.__call__, attention, jnp.ones((3, 8)))]
+    >>> [w.shape for w in attention_maps(attention, jnp.ones((3, 8)))]
     [(2, 3, 3)]
     """
-    return tuple(seen.weights() for seen in capture(call, model, *inputs, **options)[1].values())
+    return tuple(seen.weights() for seen in capture(call, *inputs, **options)[1].values())
 
 
 def gated(
@@ -147,8 +147,8 @@ def gated(
     """What a model returns when the output of each head is multiplied by a number: 0 prunes it.
 
     Args:
-      call: as for :func:`capture`.
-      model: as for :func:`capture`.
+      call: a function of the model and the inputs.
+      model: whose heads are weighed.
       gates: for some of the paths of :func:`capture`, `h` or `*b h`; the others keep their heads.
 
     Raises:

@@ -13,7 +13,7 @@ from attn_jax.train import State, fit, hold, make_evaluate, make_step
 from attn_jax.train.distributed import first_alone, is_first
 from experiments.command_line import Command
 from experiments.overrides import UsageError
-from experiments.translate.config import Model
+from experiments.translate.config import Model, Published
 from experiments.translate.evaluation import report
 from experiments.translate.page import count_verdicts
 from experiments.translate.quality import progress
@@ -29,7 +29,7 @@ def train(command: Command) -> None:
     plan = config.train.plan(evaluates=judged)
     plan = dataclasses.replace(plan, profile=_profiled(command))
     config.mesh.layout(config.model)  # refused, if it is, before the workdir is touched
-    if config.batches.packed and not isinstance(config.model, Model):
+    if config.batches.packed and not isinstance(config.model, Model | Published):
         raise ValueError(
             "batches.packed puts several pairs into a row, which only the Transformer keeps from each "
             "other; give --config.batches.packed=False"
