@@ -13,6 +13,7 @@ from attn_jax.decode import Beam, Specials
 from attn_jax.decode.translate import TargetLength, translate
 from attn_jax.models.transformer import Transformer, TransformerConfig
 from attn_jax.modules.blocks import BlockOptions
+from attn_jax.modules.watching import capture
 from tests.parity.twin import (
     IGNORED,
     QUICK,
@@ -54,6 +55,19 @@ def twin(seed=0, **options):
     return theirs
 
 
+def states_of(model, source, inputs):
+    """What each block of the encoder and of the decoder is given, and what the last ones give."""
+    mask = model.memory_mask(source)
+    places = (jnp.arange(ids.shape[1]) for ids in (source, inputs))
+    read = [model.source_positions(model.source_embedding(source), next(places))]
+    for block in model.encoder:
+        read.append(block(read[-1], mask=mask))
+    written = [model.target_positions(model.target_embedding(inputs), next(places))]
+    for block in model.decoder:
+        written.append(block(written[-1], read[-1], memory_mask=mask))
+    return tuple(read), tuple(written)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     theirs = twin(**CASES[case])
@@ -64,9 +78,11 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
     labels = np.where(target == PAD, IGNORED, target)
 
     def call(model):
-        logits, memory = model(SOURCE, inputs), model.encode(SOURCE)
-        maps = model.cross_attention(SOURCE, inputs)
-        return Outputs(cross_entropy(logits, labels), logits, memory, maps)
+        logits, looks = capture(Transformer.__call__, model, SOURCE, inputs)
+        maps = {path: look.weights() for path, look in looks.items()}
+        told = model.cross_attention(SOURCE, inputs)
+        states = states_of(model, SOURCE, inputs)
+        return Outputs(cross_entropy(logits, labels), logits, states, (maps, told))
 
     ours, gradients = twins.run(call)
     asked = dict(
@@ -74,13 +90,24 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
         attention_mask=torch.tensor(REAL).long(),
         labels=torch.tensor(labels),
         output_attentions=True,
+        output_hidden_states=True,
     )
     told = theirs(**asked)
     told.loss.backward()
     twins.same("loss", ours.loss, told.loss)
     twins.same("logits", ours.logits, told.logits)
-    twins.same("hidden states", ours.hidden_states, told.encoder_last_hidden_state)
-    twins.same("attention maps", ours.attentions, told.cross_attentions)
+    for found, right in zip(
+        ours.hidden_states, (told.encoder_hidden_states, told.decoder_hidden_states)
+    ):
+        twins.same("hidden states", found, right)
+    maps, across = ours.attentions
+    for kind, right in {
+        "encoder.{}.self_attention": told.encoder_attentions,
+        "decoder.{}.self_attention": told.decoder_attentions,
+        "decoder.{}.cross_attention": told.cross_attentions,
+    }.items():
+        twins.same("attention maps", tuple(maps[kind.format(i)] for i in range(len(right))), right)
+    twins.same("attention maps", across, told.cross_attentions)
     bias = gradients.pop("final_logits_bias")
     twins.same("gradients", bias, theirs.final_logits_bias.grad)
     twins.same_gradients(gradients)

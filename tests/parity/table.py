@@ -12,8 +12,8 @@ of ten; the largest of all configurations is shown. The twin is the class of tha
 `transformers` on torch, or, where no such class is named, the paper's formulas written in torch or
 numpy. "Saved back" are the twin's logits after the model was written here and read by the twin.
 
-What `transformers` computes in float32 whatever the dtype of the model, the softmax of ViT, DeiT
-and Swin and the loss of GPT-2, is computed in float64 here.
+What `transformers` computes in float32 whatever the dtype of the model, the softmax of ViT, DeiT,
+Swin and Longformer and the loss of GPT-2, is computed in float64 here.
 
 """
 
