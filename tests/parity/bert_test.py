@@ -8,6 +8,7 @@ from flax import nnx
 
 from attn_jax import interop, masks
 from tests.parity.heads import draw_labels, loss_and_logits, twin
+from tests.parity.images import widen_softmax
 from tests.parity.twin import QUICK, Outputs, Twins, redraw, torch, transformers
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,8 @@ def test_it_agrees_with_its_twin(case, x64, tmp_path, record):
 
 
 @pytest.mark.parametrize("name", ["BertModel", "RobertaModel", "LongformerModel", "BigBirdModel"])
-def test_an_encoder_without_a_head_agrees_with_its_twin(name, x64, tmp_path, record):
+def test_an_encoder_without_a_head_agrees_with_its_twin(name, x64, monkeypatch, tmp_path, record):
+    widen_softmax(monkeypatch)
     config = getattr(transformers, name.replace("Model", "Config"))(**SIZES)
     twins = Twins(redraw(getattr(transformers, name)(config)), tmp_path, record)
     ids = np.random.default_rng(0).integers(3, 31, (2, 7))

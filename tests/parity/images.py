@@ -14,7 +14,9 @@ def widen_softmax(monkeypatch: Any) -> None:
     """The twins' softmax in the precision of their scores, where they ask for float32."""
     softmax = torch.nn.functional.softmax
     monkeypatch.setattr(
-        torch.nn.functional, "softmax", lambda scores, dim, dtype=None: softmax(scores, dim=dim)
+        torch.nn.functional,
+        "softmax",
+        lambda scores, dim, dtype=None, **_: softmax(scores, dim=dim),
     )
 
 
