@@ -25,7 +25,7 @@ class Images(NamedTuple):
     """The largest value that a pixel may have."""
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """n."""
         return len(self.labels)
 
@@ -35,8 +35,8 @@ class Images(NamedTuple):
         Raises:
           ValueError: there are fewer.
         """
-        if not 1 <= count <= self.count:
-            raise ValueError(f"expected from 1 to {self.count} images, got {count}")
+        if not 1 <= count <= self.number:
+            raise ValueError(f"expected from 1 to {self.number} images, got {count}")
         return self._replace(pixels=self.pixels[:count], labels=self.labels[:count])
 
     @property

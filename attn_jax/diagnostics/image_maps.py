@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from attn_jax.diagnostics.plots import COLOURS
 
-SIDE, LEFT, TOP = 0.72, 1.5, 0.5  # inches: of a picture, of a row's name, of a heading
+SIDE, LETTER, TOP = 0.72, 0.085, 0.5  # inches: of a picture, of a letter, of a heading
 
 
 def image_maps(
@@ -45,7 +45,8 @@ def image_maps(
             f"expected rows and names of one length, at least 1; got {lengths or 'none'}"
         )
     (columns,) = lengths
-    figure = Figure((LEFT + columns * SIDE, TOP + len(rows) * SIDE), layout="constrained")
+    left = LETTER * max(len(line) for name, _, _ in rows for line in name.split("\n"))
+    figure = Figure((left + (columns + 0.5) * SIDE, TOP + len(rows) * SIDE), layout="constrained")
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for line, (name, row, coloured) in zip(grid, rows):
         low, high = (row.min(), row.max()) if coloured else (0, 1)

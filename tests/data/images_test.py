@@ -51,11 +51,11 @@ def directory(tmp_path_factory):
 @pytest.mark.slow
 def test_a_prepared_set_is_read_with_its_labels(directory):
     found = tfds_images("greys", directory)
-    assert (found.train.count, found.test.count, found.classes) == (6, 4, 3)
+    assert (found.train.number, found.test.number, found.classes) == (6, 4, 3)
     for image, label in zip(found.train.pixels, found.train.labels):
         np.testing.assert_array_equal(image[..., 0], picture(label))
     np.testing.assert_allclose(found.test.scaled * 255, found.test.pixels, atol=1e-4)
-    assert tfds_images("greys", directory, ("train[:2]", "test")).train.count == 2
+    assert tfds_images("greys", directory, ("train[:2]", "test")).train.number == 2
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_the_first_images_are_as_many_as_there_are():
 def test_digits_are_all_there_once_and_both_parts_have_every_class():
     datasets = pytest.importorskip("sklearn.datasets", reason="the digits are scikit-learn's")
     found, known = digits(), datasets.load_digits()
-    assert (found.train.count, found.test.count, found.classes) == (1438, 359, 10)
+    assert (found.train.number, found.test.number, found.classes) == (1438, 359, 10)
     both = np.concatenate([found.train.pixels, found.test.pixels])[..., 0]
     labels = np.concatenate([found.train.labels, found.test.labels])
 
@@ -95,5 +95,5 @@ def test_digits_are_all_there_once_and_both_parts_have_every_class():
 
     assert rows(both, labels) == rows(known.images, known.target)
     for part in (found.train, found.test):
-        assert np.bincount(part.labels, minlength=10).min() > 0.05 * part.count
+        assert np.bincount(part.labels, minlength=10).min() > 0.05 * part.number
     np.testing.assert_array_equal(digits().test.pixels, found.test.pixels)
