@@ -1,4 +1,4 @@
-"""Kernels that know only inner products: jax.nn.dot_product_attention, by XLA or by cuDNN."""
+"""Kernels that know only inner products: jax.nn's, by XLA or by cuDNN, and splash attention."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from attn_jax.backends import splash
 from attn_jax.backends.backend import Backend
 from attn_jax.backends.dense import dense
 from attn_jax.backends.fused_operands import Operands
 from attn_jax.backends.problem import Problem
+from attn_jax.backends.structure import structure_of
 from attn_jax.functional.normalizers import softmax
 from attn_jax.functional.value import Array
 
@@ -22,11 +24,13 @@ class fused(Backend):
     kernel; any other mask, and a bias, is an array of t × s. XLA's implementation keeps all scores in
     memory and has every derivative. cuDNN's takes O(t + s) memory, float16 or bfloat16, and can be
     differentiated once, in reverse; it is refused where it would round what other backends keep in
-    float32 (prepared queries, biases, log-sum-exps).
+    float32 (prepared queries, biases, log-sum-exps). "splash" is JAX's kernel for TPUs, for bands and
+    lengths, in O(t + s) memory, differentiable once, in reverse; on other platforms it is interpreted,
+    slowly.
 
     Args:
-      implementation: "xla", "cudnn", or None: in a program lowered for CUDA cuDNN where it can without
-        an array of t × s, and otherwise what JAX chooses.
+      implementation: "xla", "cudnn", "splash", or None: in a program lowered for CUDA cuDNN where it can
+        without an array of t × s, and otherwise what JAX chooses.
 
     Raises:
       ValueError: another implementation.
@@ -38,9 +42,10 @@ class fused(Backend):
     implementation: str | None = None
 
     def __post_init__(self) -> None:
-        if self.implementation not in (None, "xla", "cudnn"):
+        if self.implementation not in (None, "xla", "cudnn", "splash"):
             raise ValueError(
-                f'fused(implementation) must be None, "xla" or "cudnn", got {self.implementation!r}'
+                'fused(implementation) must be None, "xla", "cudnn" or "splash", got '
+                f"{self.implementation!r}"
             )
         super().__post_init__()
 
@@ -57,6 +62,8 @@ class fused(Backend):
             return f"scores.{rule.score!r} is no inner product: it has no lift"
         if jnp.float64 in (operands.q.dtype, operands.k.dtype, operands.v.dtype):
             return "jax.nn normalises in float32 whatever it is given; blockwise keeps float64"
+        if self.implementation == "splash":
+            return splash.refuses(problem)
         return _cudnn_refuses(problem, operands) if self.implementation == "cudnn" else None
 
     def suits(self, problem: Problem) -> bool:
@@ -71,6 +78,8 @@ class fused(Backend):
 
     def cost(self, problem: Problem) -> str:
         _, _, t, s = problem.axes
+        if self.implementation == "splash":
+            return "splash: no scores in memory"
         if not self._takes_cudnn(problem):
             return f"jax.nn: all {t} × {s} scores of each head in memory"
         told = jax.eval_shape(lambda: Operands.of(problem)).told_by_name
@@ -87,6 +96,12 @@ class fused(Backend):
             return dense().attend(problem)  # no score at all
         if problem.rule.normalizer.sink is not None:  # type: ignore[attr-defined]
             return self.attend_with_lse(problem)[0]
+        if self.implementation == "splash":
+            structure = structure_of(problem)
+            assert structure is not None
+            return _shaped(
+                problem, splash.attend(problem, structure), structure.seeing()[..., None]
+            )
         return self._averages(problem, Operands.of(problem))
 
     def attend_with_lse(self, problem: Problem) -> tuple[Array, Array]:
@@ -109,12 +124,15 @@ class fused(Backend):
             )
         else:
             y = operands.attend(self.implementation)
-        axes, v = problem.axes, problem.v
-        assert v is not None
-        y = y[..., : v.shape[-1]].reshape(*axes.batch, axes.t, axes.h, v.shape[-1])
-        if operands.seeing is not None:  # elsewhere it averaged what is hidden
-            y = jnp.where(operands.seeing[..., None], y, 0)
-        return y.astype(v.dtype)
+        return _shaped(problem, y, operands.seeing)
+
+
+def _shaped(problem: Problem, y: Array, seeing: Array | None) -> Array:
+    """What a kernel gave, `b t h c`, as `*b t h e`: zeros where it averaged what is hidden."""
+    axes, v = problem.axes, problem.v
+    assert v is not None
+    y = y[..., : v.shape[-1]].reshape(*axes.batch, axes.t, axes.h, v.shape[-1])
+    return (y if seeing is None else jnp.where(seeing[..., None], y, 0)).astype(v.dtype)
 
 
 def _cudnn_refuses(problem: Problem, operands: Any) -> str | None:

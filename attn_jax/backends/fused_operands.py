@@ -60,18 +60,17 @@ class Operands(Value):
             visible = bias > -jnp.inf
             allowed, bias = allowed & visible, jnp.where(visible, bias, 0)
             seeing, _ = visibility(allowed, problem.groups)
-        k = k.keys if isinstance(k, PreparedKeys) else rule.score.prepare_k(k)
-        lift = rule.score.lift(rule.score.prepare_q(q), k)
+        lift = lifted(problem, q, k)
         if lift is None:
             return None
-        q, k, v = _alike(lift, v, len(batch))
+        q, k, v = alike(lift, v, len(batch))
         n = None if structure is None else structure.n
         return cls(
             q, k, v, lift.offset,
             bias=_four_axes(bias, problem),
             mask=_four_axes(allowed, problem),
             # No length is 0: such rows are overwritten, and kernels need not know of them.
-            lengths=None if n is None else _per_row(jnp.clip(n, 1, problem.axes.s), batch),
+            lengths=None if n is None else per_row(jnp.clip(n, 1, problem.axes.s), batch),
             seeing=seeing,
             scale=lift.scale,
             causal=structure is not None and not structure.to_end,
@@ -141,6 +140,13 @@ class Operands(Value):
         return jnp.where(problem.rule.mask.allowed(problem.tile), scores, -jnp.inf)
 
 
+def lifted(problem: Problem, q: Array, k: Any) -> Lift | None:
+    """Queries and keys whose inner products are the scores; None where the score has no such."""
+    score = problem.rule.score
+    keys = k.keys if isinstance(k, PreparedKeys) else score.prepare_k(k)
+    return score.lift(score.prepare_q(q), keys)
+
+
 def _told(problem: Problem) -> Structure | None:
     """What of the mask the kernel is told by name, where that says all of it."""
     structure = structure_of(problem)
@@ -162,7 +168,7 @@ def _bias(problem: Problem) -> Array | None:
     return bias
 
 
-def _alike(lift: Lift, v: Array | None, batch: int) -> tuple[Array, Array, Array]:
+def alike(lift: Lift, v: Array | None, batch: int) -> tuple[Array, Array, Array]:
     """Queries, keys and values of one dtype and depth, with one batch axis."""
     assert v is not None
     dtype = jnp.result_type(lift.q, lift.k, v)
@@ -188,5 +194,6 @@ def _four_axes(x: Array | None, problem: Problem) -> Array | None:
     return x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
-def _per_row(n: Array, batch: tuple[int, ...]) -> Array:
+def per_row(n: Array, batch: tuple[int, ...]) -> Array:
+    """A number that broadcasts to `*b`, with one batch axis, int32."""
     return jnp.broadcast_to(n, batch).reshape(-1).astype(jnp.int32)

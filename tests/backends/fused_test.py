@@ -261,3 +261,60 @@ def test_other_masks_are_no_band():
         masks.causal(jnp.int32(1)),
     ):
         assert structure_of(describe(q, q, None, Rule(mask=mask))) is None
+
+
+SPLASH = backends.fused("splash")
+BANDS = {
+    "nothing": lambda: Rule(),
+    "causal": lambda: Rule(mask=masks.causal()),
+    "window both ways": lambda: Rule(mask=masks.window(9, 5)),
+    "causal lengths": lambda: Rule(mask=masks.lengths([0, 7]) & masks.causal()),
+    "gaussian window": lambda: Rule(scores.gaussian(2.0), mask=masks.window(9, 0)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BANDS)
+def test_splash_gives_the_values_and_gradients_of_dense(name):
+    rule = BANDS[name]()
+
+    def both_ways(backend):
+        def attended(*x):
+            return attend(*x, rule=rule, positions="start", backend=backend)
+
+        y, pull = jax.vjp(attended, *arrays(jnp.float32, s=T + 9))
+        return y, pull(jnp.cos(jnp.arange(y.size)).reshape(y.shape))
+
+    found, expected = both_ways(SPLASH), both_ways("dense")
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_on_a_tpu_it_is_splash_s_kernels_forward_and_backward_and_no_scores(dtype):
+    text = text_of(Rule(mask=masks.window(9, 0)), SPLASH, "tpu", dtype)
+    assert text.count("tpu_custom_call") == 3
+    long = [jnp.zeros((1, 1000, 1, 64), dtype)] * 3
+    traced = jax.jit(lambda *x: attend(*x, rule=Rule(mask=masks.causal()), backend=SPLASH)).trace(
+        *long
+    )
+    assert "1024x1024x" not in traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert "tpu_custom_call" not in text_of(Rule(mask=masks.causal()), "fused", "tpu", dtype)
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (Rule(mask=masks.stride(3)), "bands and lengths"),
+        (Rule(bias=biases.alibi(H)), "knows no bias"),
+        (Rule(normalizer=normalizers.softmax(sink=0.0)), "no gradient"),
+        (Rule(scores.l2(1.0), normalizer=normalizers.sigmoid()), "only softmax"),
+    ],
+    ids=["mask", "bias", "sink", "normalizer"],
+)
+def test_what_splash_cannot_do_it_refuses(rule, why):
+    with pytest.raises(ValueError, match=why):
+        attend(*arrays(), rule=rule, backend=SPLASH)
+    with pytest.raises(ValueError, match="no gradient"):
+        attend_with_lse(*arrays(), backend=SPLASH)
