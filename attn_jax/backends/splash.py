@@ -6,8 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernel
-from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as known
 
 from attn_jax.backends.fused_operands import alike, lifted, per_row
 from attn_jax.backends.problem import Problem
@@ -56,6 +54,10 @@ def _attend(
     structure: Structure, scale: float, interpret: bool, q: Array, k: Array, v: Array, n: Array
 ) -> Array:
     """The same of `b t h c`, `b s g c` and numbers of keys, `b`."""
+    # Pallas takes most of a second to import, which other backends are spared.
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernel
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as known
+
     q, k, v = (_heads_first(x) for x in (q * jnp.asarray(scale, q.dtype), k, v))
     shape = q.shape[-2], k.shape[-2]
     mask: Any = known.FullMask(shape)
