@@ -215,13 +215,15 @@ def main() -> None:
     parser.add_argument("--lengths", default="1024,4096", help="comma-separated")
     parser.add_argument("--cases", default="causal,window,gaussian,longformer,bigbird,additive")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=180.0, help="spent on a length, about")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/attention"))
     options = parser.parse_args()
     records: list[dict[str, Any]] = []
     for n in map(int, options.lengths.split(",")):
         cases = options.cases.split(",")
         programs = [*jax_programs(n, cases), *torch_programs(n, cases)]
-        records += rows(timing.measure(programs, options.repeats))
+        taken = timing.measure(programs, options.repeats, budget=options.seconds)
+        records += rows(taken)
         write(options.out, records)
 
 
