@@ -66,7 +66,7 @@ class Training:
     """
 
     rows: int = 32
-    steps: int = 300
+    steps: int = 600
     rate: float = 5e-3
     decay: float = 0.1
 
