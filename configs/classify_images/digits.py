@@ -32,7 +32,7 @@ time on an AMD EPYC that was doing other work):
   some digits. CBAM's gates of places shut corners, where there is no ink.
 
 Times are the processor's; so is the limit of 3 s, which leaves other numbers of steps on other machines.
-The rate and the numbers of steps were chosen on a fifth of the images that are learned from.
+The rate was chosen on a fifth of the images that are learned from.
 `--config.data.name=mnist` (or cifar10, or any other set of images with labels that TensorFlow Datasets
 has prepared) is read as it is; the patch and the window have to suit it.
 """
