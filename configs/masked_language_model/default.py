@@ -28,6 +28,7 @@ work):
 
     15 % of the tokens hidden: after 100, 300, 1,000 steps 0.17, 0.32, 0.41 of them are said right
 
+- Seeds 1 and 2 have accuracies of 0.451 and 0.445, and pseudo-perplexities of 13.9 and 14.3.
 - What is rare is better counted; what is frequent depends on more than its neighbours.
 - The first head of each layer looks at the token before alone, the second at the one after:
   `Rule(mask=masks.per_head([masks.band(-1, -1), masks.band(1, 1), ...]))`. Heads that had to find
