@@ -1,0 +1,1 @@
+"""Attention over long sequences: what mechanisms cost, how far they reach, how well they estimate."""
