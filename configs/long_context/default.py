@@ -7,19 +7,19 @@ only where scores are small, orthogonal ones then better.
 
     python -m experiments.long_context --config=configs/long_context/default.py
 
-Result to expect (163 s of CPU time on two cores of an AMD EPYC that were doing other work, most of the
-costs on one of them; read the seconds by their ratios). One head of depth 16, a window of 128 to each
-side, 32 features; forward and backward, seconds and MiB of temporaries:
+Result to expect (152 s from start to finish, 151 s of CPU time, on two cores of an AMD EPYC, other work
+running on them; read the seconds by their ratios). One head of depth 16, a window of 128 to each side,
+32 features; forward and backward, seconds and MiB of temporaries:
 
                           4,096 tokens         16,384             65,536
-    dense                 0.97      256        –        4,096     –        65,536    planned, not run
-    blockwise             0.20      1.3        3.2      2.2       45       9.5
-    local window          0.039     2.1        0.15     5.2       0.45     21
-    Longformer            0.056     2.2        0.26     5.3       0.85     21
-    BigBird               0.092     2.1        0.47     6.1       2.2      25
-    strided               0.11      2.1        1.1      5.2       27       21
-    Linear Transformer    0.0012    1.4        0.011    5.4       0.034    22
-    Performer             0.0068    3.3        0.018    13        0.094    53
+    dense                 0.47      256        –        4,096     –        65,536    planned, not run
+    blockwise             0.11      1.3        1.4      2.2       23       9.5
+    local window          0.018     2.1        0.081    5.2       0.33     21
+    Longformer            0.028     2.2        0.12     5.3       0.53     21
+    BigBird               0.044     2.1        0.21     6.1       0.97     25
+    strided               0.057     2.1        0.88     5.2       14       21
+    Linear Transformer    0.0013    1.4        0.0043   5.4       0.023    22
+    Performer             0.0022    3.3        0.0091   13        0.064    53
 
 - Blockwise is exact, and takes the square of the length in time alone.
 - A stride of 128 leaves no tile of 256 × 256 before the query empty: at 16,384 tokens strided visits the

@@ -25,7 +25,7 @@ def draw(
     return {
         "long-context": overview(config, costs, found),
         "features": trends(
-            config.estimate.features,
+            np.array(config.estimate.features),
             {f"{name}, size {size:g}": each.mean(0) for (name, size), each in errors.items()},
             "The Performer's estimate of softmax attention",
             x="features",
