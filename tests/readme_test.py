@@ -1,4 +1,4 @@
-"""What the README and docs/models.md show runs, and prints what it says."""
+"""What the README and the pages of docs show runs, and prints what it says."""
 
 import dataclasses
 import re
@@ -100,3 +100,26 @@ def test_every_model_is_shown_and_prints_what_it_is(capsys, tmp_path, monkeypatc
         assert len(promised) == printed
     shown = set(re.findall(r"models\.(\w+)", "".join(blocks)))
     assert {name for name in models.__all__ if not name.endswith("Config")} - shown == {"ResNet"}
+
+
+PAGES = {name: (ROOT / f"docs/{name}.md").read_text("utf-8") for name in ("tour", "tour.zh")}
+
+
+@pytest.mark.slow
+def test_the_tour_runs_and_prints_what_it_says(capsys):
+    scope = {}
+    for block in BLOCK.findall(PAGES["tour"]):
+        exec(compile(block, "docs/tour.md", "exec"), scope)
+        promised = re.findall(r"^(?: *print\(.*\)  )?# (.*)$", block, re.M)
+        assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_the_tour_is_the_same_in_both_languages():
+    english, chinese = PAGES.values()
+    assert BLOCK.findall(english) == BLOCK.findall(chinese)
+    for pattern in (r"\$\$.*?\$\$", r"\]\(([^#)]+\.png)\)", r"`python -m [^`]+`", r"^## \d+\."):
+        found = [re.findall(pattern, page, re.M | re.S) for page in (english, chinese)]
+        assert found[0] == found[1] != []
+    for page in PAGES.values():
+        for target in re.findall(r"\]\(([^)#]+)\)", page):
+            assert (ROOT / "docs" / target).exists(), target
