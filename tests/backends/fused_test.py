@@ -217,7 +217,9 @@ def test_cudnn_has_the_last_word(cudnn):
 
 
 def test_an_implementation_that_is_none():
-    with pytest.raises(ValueError, match='must be None, "xla", "cudnn" or "splash", got \'triton\''):
+    with pytest.raises(
+        ValueError, match='must be None, "xla", "cudnn" or "splash", got \'triton\''
+    ):
         backends.fused("triton")
 
 
