@@ -103,10 +103,10 @@ def grouped_weights(look: Look, groups: Array, number: int, *, most: int = MOST_
     Returns:
       `*b h n n`.
 
-    >>> x = jnp.ones((3, 1, 2))
+    >>> x = jnp.ones((4, 1, 2))
     >>> from attn_jax import Rule
-    >>> grouped_weights(Look(x, x, x, Rule(), None, x), jnp.array([0, 1, 1]), 2).round(2).tolist()
-    [[[0.33000001311302185, 0.6699999570846558], [0.33000001311302185, 0.6699999570846558]]]
+    >>> grouped_weights(Look(x, x, x, Rule(), None, x), jnp.array([0, 1, 1, 1]), 2).tolist()
+    [[[0.25, 0.75], [0.25, 0.75]]]
     """
     member = (jnp.asarray(groups)[:, None] == jnp.arange(number)).astype(jnp.float32)
 
