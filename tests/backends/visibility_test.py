@@ -15,6 +15,7 @@ def on_the_sphere(x):
     return jnp.exp(x / jnp.linalg.norm(x, axis=-1, keepdims=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["dense", "blockwise", "linear"])
 def test_features_without_a_derivative_at_zero_meet_padding(backend):
     def total(q, k, v, mask):

@@ -69,6 +69,7 @@ def test_decoding_a_token_at_a_time_with_a_cache_equals_the_full_pass():  # A7
     np.testing.assert_allclose(two, full[:, 1:3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dropout_configured_does_not_change_what_a_query_may_see():  # A6
     attention = MultiHeadAttention(
         WIDTH, HEADS, rule=Rule(mask=masks.causal()), dropout=0.5, rngs=nnx.Rngs(0)
