@@ -17,6 +17,7 @@ from attn_jax import (
     attention_weights,
     backends,
     explain,
+    features,
     masks,
     normalizers,
     scores,
@@ -234,3 +235,20 @@ def test_the_public_names_are_there():
         assert getattr(attn_jax, name) is not None
     for name in backends.__all__:
         assert getattr(backends, name) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("backend", ["dense", "blockwise", "linear", "fused"])
+def test_programs_are_lowered_for_accelerators_forward_and_backward(backend, platform):
+    rule = Rule(mask=masks.causal())
+    if backend == "linear":
+        rule = Rule(scores.kernel(features.elu_plus_one()), normalizer=normalizers.l1())
+    x = jnp.zeros((2, 600, 2, 64), jnp.bfloat16)
+
+    def both_ways(q, k, v, rule):
+        y, pull = jax.vjp(lambda *x: attend(*x, rule=rule, backend=backend), q, k, v)
+        return y, pull(y)
+
+    traced = jax.jit(both_ways).trace(x, x, x, rule)
+    assert "func.func public @main" in traced.lower(lowering_platforms=(platform,)).as_text()
