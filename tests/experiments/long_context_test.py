@@ -59,9 +59,6 @@ def test_only_dense_attention_takes_memory_by_the_square_of_the_length(ran):
     for name in dict.fromkeys(name for name, _ in rows):
         short, long = (rows[name, n]["memory, MiB"] for n in (1024, 4096))
         assert (15 < long / short < 17) if name == "dense" else (long / short < 6), name
-    seconds = {name: row["seconds"] for (name, n), row in rows.items() if n == 4096}
-    assert seconds["dense"] > 3 * seconds["local window"]
-    assert seconds["local window"] > 3 * seconds["Linear Transformer"]
 
 
 @pytest.mark.slow
