@@ -17,11 +17,6 @@ settings.register_profile("explore", settings.get_profile("fixed"), derandomize=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
-# A worker runs hundreds of tests in one process. Dispatched asynchronously, jaxlib 0.10 was once seen to
-# wait for ever for a place among the computations in flight, with every one of its threads idle.
-jax.config.update("jax_cpu_enable_async_dispatch", False)
-
-
 @pytest.fixture
 def x64():
     """Float64 where it is asked for, for the duration of a test."""

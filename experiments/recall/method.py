@@ -90,12 +90,10 @@ class Learner:
     def __init__(self, name: str, config: Config) -> None:
         self.config = config
 
-        def initial(seed: Any) -> Any:
-            return nnx.split(build(name, config, seed), nnx.Param, ...)[1]
-
-        split: Any = nnx.split(build(name, config, 0), nnx.Param, ...)
-        self._graph, _, self._rest = split
-        self._initial = jax.jit(jax.vmap(initial), compiler_options=QUICK)(np.array(config.seeds))
+        # One by one: mapped in one program, jaxlib 0.10 waits for ever for their QR decompositions.
+        drawn = [nnx.split(build(name, config, seed), nnx.Param, ...) for seed in config.seeds]
+        self._graph, _, self._rest = drawn[0]
+        self._initial = jax.tree.map(lambda *x: jnp.stack(x), *(params for _, params, _ in drawn))
 
     def learn(self, draw: Callable[[int, Any], Sequences]) -> Row:
         """Trains on a task; the numbers of the table.
