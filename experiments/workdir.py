@@ -3,23 +3,14 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Run, State, best_states, hold
-
-
-class System(Protocol):
-    """A model with its tokenizer; the parameters are arguments."""
-
-    config: Any
-    tokenizer: Any
-
-    def initial_state(self) -> State:
-        """The state before the first step."""
-
+from experiments.system import System
 
 S = TypeVar("S", bound=System)
+"""Of an experiment."""
 
 
 class Workdir(Generic[S]):
@@ -35,7 +26,16 @@ class Workdir(Generic[S]):
     """
 
     system: ClassVar[Callable[..., Any]]
-    free: ClassVar[frozenset[str]] = frozenset()
+    free: ClassVar[frozenset[str]] = frozenset(
+        {
+            "optimizer.learning_rate",
+            "train.steps",
+            "train.patience",
+            "train.log_every",
+            "train.evaluate_every",
+            "train.save_every",
+        }
+    )
     of_training: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, path: Path):

@@ -13,13 +13,14 @@ from attn_jax.data.windows import Windows, consecutive, joined
 from attn_jax.decode import Sample, pick
 from attn_jax.decode.cache import Continuation
 from attn_jax.models.gpt import GPT
-from attn_jax.train import State, Sums, cross_entropy, make_evaluate
+from attn_jax.train import Sums, cross_entropy, make_evaluate
+from experiments import system
 from experiments.language_model.config import Config
 
 UNFINISHED = "\ufffd"  # what the first bytes of a character are, until its last has come
 
 
-class System:
+class System(system.System):
     """Everything of a run that is neither text nor learned.
 
     Args:
@@ -31,13 +32,13 @@ class System:
     """
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
-        self.config, self.tokenizer = config, tokenizer
-        self.options = config.generate.options
-        self.optimizer = config.optimizer.build(config.train.steps)
+        self.options, optimizer = (
+            config.generate.options,
+            config.optimizer.build(config.train.steps),
+        )
         model = GPT(config.model.build(len(tokenizer)), rngs=nnx.Rngs(config.seed))
+        super().__init__(config, tokenizer, model, optimizer)
         self.longest = model.longest
-        split: Any = nnx.split(model, nnx.Param, ...)
-        self._graph, self._initial, self._rest = split
         self._sums = make_evaluate(self.loss)
         self._read = jax.jit(self._start, static_argnames="length")
         self._step = jax.jit(
@@ -45,19 +46,6 @@ class System:
             donate_argnames="cache",
         )
         self._pick = jax.jit(pick, static_argnames="options")
-
-    def model(self, params: Any) -> GPT:
-        """The model with some parameters in it."""
-        return nnx.merge(self._graph, params, self._rest)
-
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-        return sum(x.size for x in jax.tree.leaves(self._initial))
-
-    def initial_state(self) -> State:
-        """The state before the first step."""
-        return State.create(self._initial, self.optimizer, jax.random.key(self.config.seed))
 
     def pieces(self, documents: tuple[str, ...]) -> Windows:
         """What is trained on."""

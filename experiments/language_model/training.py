@@ -4,20 +4,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import numpy as np
-from matplotlib.figure import Figure
 
 from attn_jax.data.documents import Documents
 from attn_jax.data.files import write_atomically
 from attn_jax.decode import Sample
-from attn_jax.diagnostics.curves import Fit, fits
-from attn_jax.train import State, Stream, fit, hold, make_step
+from attn_jax.train import State, hold
 from attn_jax.train.metrics import whole_lines
 from experiments.command_line import Command
 from experiments.language_model.baselines import compressed_bits, ngram_bits
 from experiments.language_model.system import System
 from experiments.language_model.workdir import Workdir
-from experiments.results import Row, leave, show, show_paths
+from experiments.results import leave, show, show_paths
+from experiments.text_runs import learned, losses
 
 ORDERS = (1, 3, 5)  # of the n-grams that stand beside the model
 WAYS = {
@@ -34,18 +32,9 @@ def train(command: Command) -> None:
     config, workdir = command.config, Workdir(command.workdir)
     documents, plan = config.data.load(), config.train.plan()
     with hold(workdir.path):
-        tokenizer = workdir.begin(config, documents)
+        tokenizer = workdir.tokenizer_or(lambda: config.data.tokenizer(documents))
         system = System(config, tokenizer)
-        pieces, judge = system.pieces(documents.train), system.judge(documents.heldout)
-        fit(
-            system.initial_state(),
-            make_step(system.loss, system.optimizer),
-            Stream(pieces.__getitem__),
-            plan=plan,
-            run=workdir.run(config, tokenizer=tokenizer.fingerprint, pieces=pieces.identity),
-            evaluate=lambda state: judge(state.params),
-        )
-        report(system, workdir.best(system), documents, workdir)
+        report(system, learned(system, documents, plan, workdir), documents, workdir)
 
 
 def report(system: System, state: State, documents: Documents, workdir: Workdir) -> None:
@@ -93,13 +82,3 @@ def samples(system: System, params: Any, text: str) -> Iterator[tuple[str, str]]
     rng = jax.random.key(system.config.generate.seed)
     for name, options in WAYS.items():
         yield name, prompt + "".join(system.write(params, prompt, options, rng, length))
-
-
-def losses(result: Row) -> Figure:
-    """The loss on the way, of what is trained on and of what is held out."""
-    panels = []
-    for split in ("training", "validation"):
-        steps = np.array([line["step"] for line in result[split]])
-        lines = {"loss": np.array([line["loss"] for line in result[split]])}
-        panels.append(Fit(steps, lines, title=split))
-    return fits(panels, "Cross-entropy on the way", x="step", y="loss, nats per token")

@@ -5,14 +5,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 from numpy.typing import NDArray
 
 from attn_jax.data.tokenizer import PAD, Tokenizer
 from attn_jax.data.windows import Windows, joined
 from attn_jax.functional import masks
-from attn_jax.models.bert import Bert
-from attn_jax.train import State, Sums, cross_entropy, make_evaluate
+from attn_jax.train import Sums, cross_entropy, make_evaluate
+from experiments import system
 from experiments.masked_language_model.config import Config
 from experiments.masked_language_model.masking import (
     MASK,
@@ -26,7 +25,7 @@ BLANK = "___"
 STAND_IN = "\ue000"  # for a blank in what is encoded: of private use, and so in no text
 
 
-class System:
+class System(system.System):
     """Everything of a run that is neither text nor learned.
 
     Args:
@@ -39,26 +38,10 @@ class System:
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
         config.check()
-        self.config, self.tokenizer = config, tokenizer
-        self.optimizer = config.optimizer.build(config.train.steps)
         model = config.model.build(len(tokenizer), config.seed)
-        split: Any = nnx.split(model, nnx.Param, ...)
-        self._graph, self._initial, self._rest = split
+        super().__init__(config, tokenizer, model, config.optimizer.build(config.train.steps))
         self._sums = make_evaluate(self.loss)
         self._at = jax.jit(self._logarithms)
-
-    def model(self, params: Any) -> Bert:
-        """The model with some parameters in it."""
-        return nnx.merge(self._graph, params, self._rest)
-
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-        return sum(x.size for x in jax.tree.leaves(self._initial))
-
-    def initial_state(self) -> State:
-        """The state before the first step."""
-        return State.create(self._initial, self.optimizer, jax.random.key(self.config.seed))
 
     def tokens(self, documents: tuple[str, ...]) -> NDArray[np.int32]:
         """Documents in one sequence."""

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from attn_jax.data.documents import Documents
 from attn_jax.diagnostics.curves import Fit, fits
-from attn_jax.train import State, Stream, fit, hold, make_step
+from attn_jax.train import State, hold
 from attn_jax.train.metrics import whole_lines
 from experiments.command_line import Command
-from experiments.language_model.training import losses
 from experiments.masked_language_model.baselines import Counts
 from experiments.masked_language_model.filling import show_filled
 from experiments.masked_language_model.system import System
 from experiments.masked_language_model.workdir import Workdir
 from experiments.results import Row, leave, show, show_paths
+from experiments.text_runs import learned, losses
 
 FREQUENCIES = (0, 30, 100, 300, 1_000, 3_000)  # where ranges of counts begin
 Said = dict[str, tuple[NDArray[np.bool_], NDArray[np.float64]]]
@@ -33,16 +33,7 @@ def train(command: Command) -> None:
     with hold(workdir.path):
         tokenizer = workdir.tokenizer_or(lambda: config.data.tokenizer(documents))
         system = System(config, tokenizer)
-        pieces, judge = system.pieces(documents.train), system.judge(documents.heldout)
-        fit(
-            system.initial_state(),
-            make_step(system.loss, system.optimizer),
-            Stream(pieces.__getitem__),
-            plan=plan,
-            run=workdir.run(config, tokenizer=tokenizer.fingerprint, pieces=pieces.identity),
-            evaluate=lambda state: judge(state.params),
-        )
-        report(system, workdir.best(system), documents, workdir)
+        report(system, learned(system, documents, plan, workdir), documents, workdir)
 
 
 def flowing(documents: Documents) -> Documents:

@@ -8,16 +8,5 @@ class Workdir(workdir.Workdir[System]):
     """The files of a masked language model's run."""
 
     system = System
-    free = frozenset(
-        {
-            "fill",
-            "judged",
-            "train.steps",
-            "train.patience",
-            "train.log_every",
-            "train.evaluate_every",
-            "train.save_every",
-            "optimizer.learning_rate",
-        }
-    )
+    free = workdir.Workdir.free | {"fill", "judged"}
     of_training = frozenset({"data", "masking", "optimizer", "train", "seed"})

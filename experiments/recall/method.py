@@ -91,7 +91,9 @@ class Learner:
         self.config = config
 
         # One by one: mapped in one program, jaxlib 0.10 waits for ever for their QR decompositions.
-        drawn: list[Any] = [nnx.split(build(name, config, seed), nnx.Param, ...) for seed in config.seeds]
+        drawn: list[Any] = [
+            nnx.split(build(name, config, seed), nnx.Param, ...) for seed in config.seeds
+        ]
         self._graph, _, self._rest = drawn[0]
         self._initial = jax.tree.map(lambda *x: jnp.stack(x), *(params for _, params, _ in drawn))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from flax import nnx
 from numpy.typing import NDArray
 
 from attn_jax.data.evaluation import evaluation_batches
@@ -20,6 +19,7 @@ from attn_jax.decode.search import Beam
 from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
 from attn_jax.train import Precision, State, Sums, cross_entropy
+from experiments import system
 from experiments.translate.config import Config
 from experiments.translate.published import PublishedTokenizer
 from experiments.translate.quality import one_line
@@ -63,8 +63,8 @@ class Scored:
     cut: tuple[int, int] = (0, 0)
 
 
-class System:
-    """Everything of a run that is neither data nor learned.
+class System(system.System):
+    """A translator, and everything of its run that is neither data nor learned.
 
     Args:
       config: what was asked for.
@@ -83,13 +83,10 @@ class System:
         self.layout = config.mesh.layout(config.model)
         model = config.model.build(len(tokenizer), config.seed)
         self.name = type(model).__name__
-        self.config, self.tokenizer = config, tokenizer
-        self.optimizer = config.optimizer.build(config.train.steps)
+        super().__init__(config, tokenizer, model, config.optimizer.build(config.train.steps))
         self.beam = config.decode.options
         self.precision = Precision(config.train.precision)  # type: ignore[arg-type]
         self._length, self._shapes = config.decode.length, config.decode.shapes(self.layout.rows)
-        split: Any = nnx.split(model, nnx.Param, ...)
-        self._graph, self._initial, self._rest = split
         # What is looked at on the host is whole on every one of them.
         jit = functools.partial(jax.jit, out_shardings=self.layout.whole)
         self._translate = jit(self._search, static_argnames="options")
@@ -100,21 +97,12 @@ class System:
         self._compiled: dict[Any, Callable] = {}
         self.compile_seconds = 0.0
 
-    def model(self, params: Any) -> Any:
-        """The model with some parameters in it."""
-        return nnx.merge(self._graph, params, self._rest)
-
     def _model(self, params: Any) -> Any:
         """The model inside a compiled program, with parameters that lie where the layout says."""
         return self.model(self.layout.gathered(params))
 
     def _placed(self, params: Any) -> Any:
         return jax.device_put(params, self.layout.shardings(params))
-
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-        return sum(x.size for x in jax.tree.leaves(self._initial))
 
     def initial_state(self) -> State:
         """The state before the first step."""

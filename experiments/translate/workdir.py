@@ -26,24 +26,16 @@ class Workdir(workdir.Workdir[System]):
     """The files of a translation run."""
 
     system = System
-    free = frozenset(
-        {
-            "decode",
-            "data.directory",
-            "data.cache",
-            "mesh",
-            "optimizer.learning_rate",
-            "train.steps",
-            "train.patience",
-            "train.keep",
-            "train.skip",
-            "train.log_every",
-            "train.evaluate_every",
-            "train.save_every",
-            "train.verdicts",
-            "train.pictured",
-        }
-    )
+    free = workdir.Workdir.free | {
+        "decode",
+        "data.directory",
+        "data.cache",
+        "mesh",
+        "train.keep",
+        "train.skip",
+        "train.verdicts",
+        "train.pictured",
+    }
     of_training = frozenset({"batches", "optimizer", "train", "seed"})
 
     def __init__(self, path: Path):
