@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from attn_jax.functional.mask import Mask
-from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
 from attn_jax.modules.block_options import BlockOptions
 from attn_jax.modules.causal_stack import CausalStack, StackConfig
@@ -39,7 +37,7 @@ class GPTConfig(StackConfig):
 
     Args:
       head: what a call returns: "language_model", the logits of what follows each token;
-        "sequence_classification", those of a linear map of the last token's state.
+        "sequence_classification", those of a linear map of the last token's state, `b l`.
       labels: l, of a classification.
       padding: an id that is not the last token of a sequence, whatever stands behind; None for none.
 
@@ -121,26 +119,7 @@ class GPT(CausalStack):
         config = GPTConfig(layers=layers, blocks=gpt_blocks(width, heads))
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
-    def __call__(
-        self,
-        ids: Array,
-        *,
-        mask: Mask = everything(),  # noqa: B008
-        positions: Array | None = None,
-        rng: Array | None = None,
-    ) -> Array:
-        """What the head makes of tokens.
-
-        Args:
-          ids: `b t`, integers.
-          mask: joins the rule's, as ``masks.valid(ids != padding)``.
-          positions: `t` or `b t`, which position's embedding each token gets; 0, 1, … where None.
-          rng: a key, or one per row, `b`, to train with dropout; None for none.
-
-        Returns:
-          Logits of the token that follows each, `b t v`, float32 or wider; `b l` of a classification.
-        """
-        x = self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1]
+    def _said(self, ids: Array, x: Array) -> Array:
         if self.config.head == "language_model":
             return self._logits(x)
         last = jnp.full(ids.shape[:-1], ids.shape[-1] - 1)

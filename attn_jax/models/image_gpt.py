@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from attn_jax.functional.mask import Mask
-from attn_jax.functional.masks import everything
 from attn_jax.functional.rule import Rule
 from attn_jax.models.gpt import gpt_blocks
 from attn_jax.modules.block_options import BlockOptions
@@ -36,7 +34,7 @@ class ImageGPTConfig(StackConfig):
       blocks: what the blocks are made of.
       tied: False: the start token, which never follows, has an embedding and no logit.
       head: what a call returns: "colours", the logits of what follows each; "class", those of a
-        linear map of the mean of the states.
+        linear map of the mean of the states, `b l`.
       classes: how many, of the head "class".
 
     Raises:
@@ -60,6 +58,8 @@ class ImageGPTConfig(StackConfig):
 
 class ImageGPT(CausalStack):
     """GPT-2 for images: divided by the root mean square, never centred; and a token that starts.
+
+    It is called with colours, `b t`, as of :func:`nearest`, after a start token.
 
     Args:
       config: the sizes and the head.
@@ -111,24 +111,7 @@ class ImageGPT(CausalStack):
         config = ImageGPTConfig(layers=layers, blocks=_blocks(width, heads))
         return cls(config, rngs=rngs or nnx.Rngs(0))
 
-    def __call__(
-        self,
-        ids: Array,
-        *,
-        mask: Mask = everything(),  # noqa: B008
-        positions: Array | None = None,
-        rng: Array | None = None,
-    ) -> Array:
-        """What the head makes of colours.
-
-        Args:
-          ids: `b t`, integers: colours, as of :func:`nearest`, after a start token.
-          mask, positions, rng: as of :class:`attn_jax.models.GPT`.
-
-        Returns:
-          Logits of the colour that follows each, `b t v`; `b l` from the head "class".
-        """
-        x = self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1]
+    def _said(self, ids: Array, x: Array) -> Array:
         return self.output(x.mean(-2)) if self.config.head == "class" else self._logits(x)
 
     def started(self, colours: Array) -> Array:

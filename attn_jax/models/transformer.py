@@ -206,7 +206,7 @@ class Transformer(nnx.Module):
 
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
-        _, looks = capture(type(self).__call__, self, source, inputs)
+        _, looks = capture(self, source, inputs)
         across = [look for path, look in looks.items() if path.endswith("cross_attention")]
         return tuple(look.weights() for look in across)
 

@@ -96,7 +96,7 @@ class CausalStack(nnx.Module):
         positions: Array | None = None,
         rng: Array | None = None,
     ) -> Array:
-        """Logits of the token that follows each.
+        """What the head makes of tokens: here logits of the token that follows each.
 
         Args:
           ids: `b t`, integers.
@@ -105,9 +105,13 @@ class CausalStack(nnx.Module):
           rng: a key, or one per row, `b`, to train with dropout; None for none.
 
         Returns:
-          `b t v`, float32 or wider.
+          `b t v`, float32 or wider; another head's as its class says.
         """
-        return self._logits(self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1])
+        return self._said(ids, self.hidden_states(ids, mask=mask, positions=positions, rng=rng)[-1])
+
+    def _said(self, ids: Array, x: Array) -> Array:
+        """What the head makes of tokens and of their last states, `b t m`."""
+        return self._logits(x)
 
     def hidden_states(
         self,

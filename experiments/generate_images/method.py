@@ -18,6 +18,7 @@ from attn_jax.decode import Sample, Specials, pick
 from attn_jax.decode.cache import Continuation
 from attn_jax.models.image_gpt import ImageGPT
 from attn_jax.train import adamw, cosine
+from experiments.descent import descend
 from experiments.generate_images.baselines import histogram_bits
 from experiments.generate_images.config import Config, rule
 from experiments.results import Row
@@ -82,19 +83,12 @@ def _train(config: Config, make: Any, graph: Any, rest: Any, seed: Any, tokens: 
     schedule = cosine(section.rate, section.steps // 10, section.steps)
     optimizer = adamw(schedule, decay=section.decay)
 
-    def step(carry: Any, number: jax.Array) -> tuple[Any, None]:
-        params, state = carry
+    def loss(params: Any, number: jax.Array) -> jax.Array:
         chosen, noise = jax.random.split(jax.random.fold_in(rng, number))
         rows = tokens[jax.random.randint(chosen, (section.rows,), 0, len(tokens))]
-        slopes = jax.grad(
-            lambda params: losses(nnx.merge(graph, params, rest), rows, noise).mean()
-        )(params)
-        updates, state = optimizer.update(slopes, state, params)
-        return (optax.apply_updates(params, updates), state), None
+        return losses(nnx.merge(graph, params, rest), rows, noise).mean()
 
-    params = make(seed)[1]
-    start = params, optimizer.init(params)
-    return jax.lax.scan(step, start, jnp.arange(section.steps))[0][0]
+    return descend(loss, make(seed)[1], optimizer, section.steps, lambda params, number: ())[0]
 
 
 def losses(model: ImageGPT, tokens: jax.Array, rng: Any = None) -> jax.Array:

@@ -14,9 +14,9 @@ import numpy as np
 import optax
 
 from attn_jax import Rule, attend, masks
+from experiments.descent import descend, normal
 from experiments.long_context.config import Config, Reach
 from experiments.long_context.mechanisms import Mechanism, mechanisms
-from experiments.pitfalls.descent import descend, normal
 from experiments.results import Row
 
 

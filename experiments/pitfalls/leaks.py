@@ -14,8 +14,8 @@ import optax
 
 from attn_jax import Rule, attend, masks, patterns
 from attn_jax.diagnostics.paths import causal_leak
+from experiments.descent import descend, normal
 from experiments.pitfalls.config import Config, Leaks
-from experiments.pitfalls.descent import descend, normal
 from experiments.results import Row
 
 MASKS = {

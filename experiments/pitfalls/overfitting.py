@@ -14,8 +14,8 @@ import numpy as np
 import optax
 
 from attn_jax import Dropout, attend
+from experiments.descent import descend, normal
 from experiments.pitfalls.config import Config, Overfitting
-from experiments.pitfalls.descent import descend, normal
 from experiments.results import Row
 
 HEADS = 2

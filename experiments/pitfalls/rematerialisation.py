@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from attn_jax import Rule, attend, masks
+from experiments.descent import normal
 from experiments.pitfalls.config import Config, Rematerialisation
-from experiments.pitfalls.descent import normal
 from experiments.results import Row
 
 PRODUCTS = jax.checkpoint_policies.dots_with_no_batch_dims_saveable

@@ -14,8 +14,8 @@ import numpy as np
 import optax
 
 from attn_jax import Rule, attend, scores
+from experiments.descent import descend, normal
 from experiments.pitfalls.config import Config, Saturation
-from experiments.pitfalls.descent import descend, normal
 from experiments.results import Row
 
 SCORES: dict[str, scores.Score] = {
