@@ -66,8 +66,15 @@ class Signals:
             self._disposable = False
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         self.received = signal.Signals(number)
-        for other in self._LISTENED:
-            signal.signal(other, signal.SIG_DFL)
+        # Python drops a signal that came together with this one if its handler has gone by the time
+        # that it gets there. Another signal makes it look now.
+        signal.signal(number, lambda *_: None)
+        signal.raise_signal(number)
+        for listened in self._LISTENED:
+            signal.signal(listened, signal.SIG_DFL)
         if self._disposable:
             raise StopAsked

@@ -1,9 +1,6 @@
 """What the language model experiment claims, on shortened runs, for three seeds."""
 
-import contextlib
-import io
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +14,14 @@ from experiments.language_model.__main__ import main
 from experiments.language_model.baselines import compressed_bits, ngram_bits
 from experiments.language_model.config import Config, Data, Model, Training
 from experiments.language_model.system import System
+from tests.experiments.tiny_text import arguments, teller
 
-CONFIG = Path(__file__).parents[2] / "configs/language_model/default.py"
 SMALL = Model(width=64, hidden=128, heads=2, layers=1, context=64, dropout=0.0)
 SEEDS = (0, 1, 2)
-TEXT = "\n\n".join(
-    f"the {n}th paragraph, of naïve {'very ' * (n % 4)}small cats." for n in range(60)
-)
-
 pytestmark = pytest.mark.slow
 
 
-def told(*arguments):
-    """The exit code of a command line, and what it wrote."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([f"--config={CONFIG}", *arguments])
-    return code, out.getvalue(), err.getvalue()
+told = teller(main, "language_model")
 
 
 def test_counting_is_witten_and_bells():
@@ -83,21 +71,8 @@ def test_a_short_while_of_training_beats_counting_pairs_for_every_seed():
 def written(tmp_path_factory):
     """A tiny run on a text of one's own: its workdir, its arguments, and what it told."""
     directory = tmp_path_factory.mktemp("language model")
-    (directory / "text.txt").write_text(TEXT, "utf-8")
-    arguments = [
-        f"--workdir={directory / 'run'}",
-        f"--config.data.path={directory / 'text.txt'}",
-        "--config.data.vocabulary=300",
-        "--config.model.width=16",
-        "--config.model.hidden=16",
-        "--config.model.layers=1",
-        "--config.model.context=16",
-        "--config.train.steps=4",
-        "--config.train.evaluate_every=2",
-        "--config.optimizer.warmup=2",
-        "--config.generate.length=12",
-    ]
-    return directory / "run", arguments, told(*arguments)
+    given = [*arguments(directory), "--config.generate.length=12"]
+    return directory / "run", given, told(*given)
 
 
 def test_a_run_leaves_numbers_samples_and_a_picture(written):

@@ -1,9 +1,6 @@
 """What the masked language model experiment claims, on shortened runs, for three seeds."""
 
-import contextlib
-import io
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +15,13 @@ from experiments.masked_language_model.config import Config, Data, Masking, Mode
 from experiments.masked_language_model.masking import MASK, SPECIALS, one_by_one
 from experiments.masked_language_model.system import System
 from experiments.masked_language_model.training import counted, flowing, judged
+from tests.experiments.tiny_text import arguments, teller
 
-CONFIG = Path(__file__).parents[2] / "configs/masked_language_model/default.py"
 SEEDS = (0, 1, 2)
-TEXT = "\n\n".join(
-    f"the {n}th paragraph, of naïve {'very ' * (n % 4)}small cats." for n in range(60)
-)
-
 pytestmark = pytest.mark.slow
 
 
-def told(*arguments):
-    """The exit code of a command line, and what it wrote."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([f"--config={CONFIG}", *arguments])
-    return code, out.getvalue(), err.getvalue()
+told = teller(main, "masked_language_model")
 
 
 def test_fifteen_of_a_hundred_are_asked_and_hidden_in_three_ways():
@@ -147,22 +135,12 @@ def test_blanks_are_masks_with_the_space_that_a_word_begins_with():
 def written(tmp_path_factory):
     """A tiny run on a text of one's own: its workdir, its arguments, and what it told."""
     directory = tmp_path_factory.mktemp("masked language model")
-    (directory / "text.txt").write_text(TEXT, "utf-8")
-    arguments = [
-        f"--workdir={directory / 'run'}",
-        f"--config.data.path={directory / 'text.txt'}",
-        "--config.data.vocabulary=300",
-        "--config.model.width=16",
-        "--config.model.hidden=16",
-        "--config.model.layers=1",
-        "--config.model.context=16",
-        "--config.train.steps=4",
-        "--config.train.evaluate_every=2",
-        "--config.optimizer.warmup=2",
+    given = [
+        *arguments(directory),
         "--config.judged=40",
         "--config.fill.sentences=('the ___th ___',)",
     ]
-    return directory / "run", arguments, told(*arguments)
+    return directory / "run", given, told(*given)
 
 
 def test_a_run_leaves_numbers_and_pictures_and_fills_in(written):

@@ -143,8 +143,8 @@ def test_a_second_signal_ends_it_at_once_and_costs_no_more_than_a_kill(live, who
     process.join(0.5)
     assert process.exitcode is None  # it has heard, and waits for the step's end
     os.kill(process.pid, signal.SIGINT)
-    process.join(10)
-    assert process.exitcode == -signal.SIGINT
+    process.join(60)
+    assert process.exitcode in (-signal.SIGINT, -signal.SIGTERM)  # both, if both came at once
     rest = to_the_end(live, tmp_path)
     assert rest == order[rest[0][0] - 1 :]
     assert (tmp_path / "metrics.jsonl").read_bytes() == (whole[0] / "metrics.jsonl").read_bytes()

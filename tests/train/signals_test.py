@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -48,3 +50,20 @@ def test_in_another_thread_nothing_is_heard_and_nothing_breaks():
 def test_uncaught_it_ends_the_process_with_zero():
     assert Interrupted("saved").code == 0
     assert str(Interrupted("saved")) == "saved"
+
+
+def test_two_signals_that_come_together_are_a_first_and_a_second():
+    program = """if True:
+        import os, signal
+        both = signal.SIGTERM, signal.SIGINT
+        signal.pthread_sigmask(signal.SIG_BLOCK, both)
+        from attn_jax.train.signals import Signals
+        with Signals():
+            for number in both:
+                os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+            print("survived")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode in (-signal.SIGTERM, -signal.SIGINT)
+    assert done.stdout == done.stderr == ""
