@@ -18,6 +18,7 @@ from attn_jax.decode.hypotheses import (
     take,
     without,
 )
+from attn_jax.decode.top import top_k
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def beam(
         found = jax.tree.map(lambda old, new: _where(done, old, new), found, kept)
 
         words = without(logits, specials.pad, specials.bos, specials.eos)
-        values, ids = lax.top_k(words, min(k, logits.shape[-1]))
+        values, ids = top_k(words, min(k, logits.shape[-1]))
         spread = (base[..., None] + values).reshape(rows, -1)
         best, flat = lax.top_k(spread, k)
         parents = flat // ids.shape[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import jax
@@ -17,9 +18,12 @@ from attn_jax.functional.value import Array, Value
 class KeyValues(Value):
     """Keys and values of one layer, in arrays that have room for `size` positions.
 
+    They are kept with heads before positions, as products read them: turned round at every step,
+    they would cost more than the products.
+
     Args:
-      keys: `*b s g d`.
-      values: `*b s g e`.
+      keys_by_head: `*b g s d`.
+      values_by_head: `*b g s e`.
       length: how many positions are filled, an integer, possibly traced; the same for all rows.
 
     >>> cache = KeyValues.empty((2,), 4, 1, 8).append(jnp.ones((2, 3, 1, 8)), jnp.ones((2, 3, 1, 8)))
@@ -27,8 +31,8 @@ class KeyValues(Value):
     (3, (2, 4, 1, 8))
     """
 
-    keys: Array
-    values: Array
+    keys_by_head: Array
+    values_by_head: Array
     length: Array
 
     @classmethod
@@ -36,26 +40,52 @@ class KeyValues(Value):
         cls, batch: tuple[int, ...], size: int, heads: int, depth: int, dtype: Any = jnp.float32
     ) -> Self:
         """A cache of nothing: batch axes, room for `size` positions, g heads of one depth."""
-        zeros = jnp.zeros((*batch, size, heads, depth), dtype)
+        zeros = jnp.zeros((*batch, heads, size, depth), dtype)
         return cls(zeros, zeros, jnp.zeros((), jnp.int32))
+
+    @property
+    def size(self) -> int:
+        """How many positions there is room for."""
+        return self.keys_by_head.shape[-2]
+
+    @property
+    def keys(self) -> Array:
+        """`*b s g d`."""
+        return jnp.swapaxes(self.keys_by_head, -2, -3)
+
+    @property
+    def values(self) -> Array:
+        """`*b s g e`."""
+        return jnp.swapaxes(self.values_by_head, -2, -3)
 
     def append(self, k: Array, v: Array) -> Self:
         """With t more keys and values, `*b t g d`; there must be room for them."""
 
         def write(into: Array, new: Array) -> Array:
-            new = new.astype(into.dtype)
-            return jax.lax.dynamic_update_slice_in_dim(into, new, self.length, axis=-3)
+            new = jnp.swapaxes(new, -2, -3).astype(into.dtype)
+            return jax.lax.dynamic_update_slice_in_dim(into, new, self.length, axis=-2)
 
-        length = self.length + k.shape[-3]
-        return self.replace(keys=write(self.keys, k), values=write(self.values, v), length=length)
+        return type(self)(
+            write(self.keys_by_head, k), write(self.values_by_head, v), self.length + k.shape[-3]
+        )
+
+    def spread(self, beams: int) -> Self:
+        """Of a cache of batch `b 1`, one of `b k`, whose k hypotheses are alike."""
+
+        def spread(x: Array) -> Array:
+            return jnp.broadcast_to(x, (x.shape[0], beams, *x.shape[2:]))
+
+        return self._each(spread)
 
     def select(self, parents: Array) -> Self:
         """Of a cache of batch `b k`, that of hypotheses that continue `parents`, `b k`."""
 
         def reorder(x: Array) -> Array:
-            return jnp.take_along_axis(x, parents[..., None, None, None], axis=1)
+            return jnp.take_along_axis(
+                x, parents[..., None, None, None], axis=1, mode="promise_in_bounds"
+            )
 
-        return self.replace(keys=reorder(self.keys), values=reorder(self.values))
+        return self._each(reorder)
 
     @property
     def filled(self) -> Mask:
@@ -64,7 +94,10 @@ class KeyValues(Value):
 
     def positions(self, t: int) -> Positions:
         """Where the newest t queries and all keys stand."""
-        return Positions(Range(self.length - t, t), Range(0, self.keys.shape[-3]))
+        return Positions(Range(self.length - t, t), Range(0, self.size))
+
+    def _each(self, change: Callable[[Array], Array]) -> Self:
+        return type(self)(change(self.keys_by_head), change(self.values_by_head), self.length)
 
 
 class Cache(Value):
@@ -165,16 +198,7 @@ class Continuation(Value):
         cache = cls(tuple(layers), jnp.concatenate([real != 0, room], axis=1))
         if prompt.shape[1] > 1:
             _, cache = model.step(prompt[:, None, :-1], cache)
-
-        def spread(x: Array) -> Array:
-            return jnp.broadcast_to(x, (rows, beams, *x.shape[2:]))
-
-        return cache.replace(
-            layers=tuple(
-                layer.replace(keys=spread(layer.keys), values=spread(layer.values))
-                for layer in cache.layers
-            )
-        )
+        return cache.replace(layers=tuple(layer.spread(beams) for layer in cache.layers))
 
     @property
     def length(self) -> Array:

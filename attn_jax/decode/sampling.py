@@ -19,6 +19,7 @@ from attn_jax.decode.hypotheses import (
     take,
     without,
 )
+from attn_jax.decode.top import top_k
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def pick(
     """
     logits = without(logits, *specials.never)
     if options is None:
-        return lax.top_k(logits, 1)[1][..., 0]
+        return top_k(logits, 1)[1][..., 0]
     return jax.vmap(lambda rng, row: _draw(jax.random.fold_in(rng, t), row, options))(rngs, logits)
 
 
@@ -197,7 +198,7 @@ def _draw(rng: Array, logits: Array, options: Sample) -> Array:
     if options.top_k is None and options.top_p is None:
         return jax.random.categorical(rng, logits)
     size = logits.shape[-1]
-    values, ids = lax.top_k(logits, min(options.top_k or size, size))
+    values, ids = top_k(logits, min(options.top_k or size, size))
     if options.top_p is not None:
         p = jax.nn.softmax(values, axis=-1)
         values = jnp.where(jnp.cumsum(p, axis=-1) - p < options.top_p, values, -jnp.inf)

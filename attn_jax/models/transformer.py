@@ -196,7 +196,7 @@ class Transformer(nnx.Module):
         Returns:
           `b k v`, float32, and the longer cache.
         """
-        self.target_positions.check(cache.layers[0].keys.shape[-3])
+        self.target_positions.check(cache.layers[0].size)
         x = self._embed_target(tokens[..., None], cache.length + jnp.arange(1))
         layers = []
         for block, layer, memory in zip(self.decoder, cache.layers, cache.memories, strict=True):
