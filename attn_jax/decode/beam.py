@@ -25,13 +25,18 @@ from attn_jax.decode.top import top_k
 class Beam:
     r"""How a beam search is run.
 
-    Hypotheses are ranked by :math:`\log P(y) / \mathrm{lp}(y)` with the length penalty
-    :math:`\mathrm{lp}(y) = ((5 + |y|) / 6)^\alpha`, where :math:`|y|` counts the end token.
+    Finished hypotheses are ranked by :math:`\log P(y) / \mathrm{lp}(y) + \beta\, \mathrm{cp}(y)`, with
+    the length penalty :math:`\mathrm{lp}(y) = ((5 + |y|) / 6)^\alpha`, where :math:`|y|` counts the end
+    token, and the coverage penalty :math:`\mathrm{cp}(y) = \sum_j \log \min(\sum_i p_{ij}, 1)`, of how
+    much all steps i looked at source token j.
 
     Args:
       size: how many hypotheses of a row are alive at a time.
       length_penalty: α; 0 ranks by log-probability alone, more favours longer sequences.
       best: how many finished hypotheses are returned, best first; the n of an n-best list.
+      coverage_penalty: β; 0 asks nothing of the source, more favours what looks at all of it. The
+        cache must then have a `coverage()`, cp of each hypothesis, as ``attn_jax.decode.coverage``
+        makes one; :func:`translate` sees to that.
 
     Raises:
       ValueError: a number is out of its range.
@@ -42,12 +47,15 @@ class Beam:
     size: int = 4
     length_penalty: float = 0.6
     best: int = 1
+    coverage_penalty: float = 0.0
 
     def __post_init__(self) -> None:
         if self.size < 1 or self.best < 1:
             raise ValueError(f"a beam needs size >= 1 and best >= 1, got {self}")
         if self.length_penalty < 0:
             raise ValueError(f"expected length_penalty >= 0, got {self.length_penalty}")
+        if not 0 <= self.coverage_penalty < float("inf"):
+            raise ValueError(f"expected coverage_penalty >= 0, got {self.coverage_penalty}")
 
 
 class _Alive(NamedTuple):
@@ -83,8 +91,13 @@ def beam(
       `best` hypotheses a row, scores descending.
 
     Raises:
-      ValueError: as for :func:`greedy`.
+      ValueError: as for :func:`greedy`, or there is a coverage penalty and the cache knows no coverage.
     """
+    if options.coverage_penalty and not hasattr(cache, "coverage"):
+        raise ValueError(
+            "a coverage penalty needs a cache that has `coverage()`, as that of"
+            " attn_jax.decode.coverage.covering has"
+        )
     limits = checked_limits(limits, length)
     rows, k, n = limits.shape[0], options.size, options.best
 
@@ -102,7 +115,10 @@ def beam(
         ended = base + logits[..., specials.eos]
         whole = alive.tokens.at[:, :, t].set(specials.eos)
         lengths = jnp.full((rows, k), t + 1)
-        candidates = Hypotheses(whole, lengths, ended, ended / penalty(t + 1))
+        scores = ended / penalty(t + 1)
+        if options.coverage_penalty:
+            scores = scores + options.coverage_penalty * cache.coverage()
+        candidates = Hypotheses(whole, lengths, ended, scores)
         kept = _best(_join(found, candidates), n)
         found = jax.tree.map(lambda old, new: _where(done, old, new), found, kept)
 
@@ -114,7 +130,8 @@ def beam(
         last = take(ids.reshape(rows, -1), flat)
         tokens = take(alive.tokens, parents).at[:, :, t].set(last)
 
-        # The best that any live hypothesis can come to: nothing more to pay, at the kindest length.
+        # The best that any live hypothesis can come to: nothing more to pay, at the kindest length,
+        # when all of the source has been looked at.
         hope = best[:, 0] / penalty(limits)
         done = done | (t + 1 >= limits) | (hope <= found.scores[:, n - 1])
         return t + 1, done, _Alive(tokens, last, best), found, cache.select(parents)

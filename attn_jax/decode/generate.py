@@ -25,14 +25,15 @@ def generate(
     Args:
       model: a decoder-only model with `step`, such as :class:`attn_jax.models.GPT`.
       prompt: `b t` integers, at least one token each; shorter prompts are padded on the left.
-      options: a beam search, or how to draw one sequence of each row; None searches greedily.
+      options: a beam search, or how to draw; None searches greedily.
       length: the most tokens of a continuation, its end token included; it ends there at the latest.
       specials: the ids that are not words; GPT-2 has one for all three, ``Specials(*[50256] * 3)``.
       real: `b t`, False for padding; all are real where None.
       rngs: `b` typed keys, to draw with.
 
     Returns:
-      The continuations, `b n`, without the prompts, best first; `n` is 1 but for a beam search.
+      The continuations, `b n`, without the prompts, best first; `n` is 1 for a greedy search. Drawn
+      ones are in no order.
 
     Raises:
       ValueError: the shapes do not fit, the model has fewer positions than are needed, or there are
@@ -49,7 +50,7 @@ def generate(
     >>> jax.eval_shape(run, jnp.array([[3, 4, 5]])).tokens.shape
     (1, 1, 4)
     """
-    size = options.size if isinstance(options, Beam) else 1
+    size = 1 if options is None else options.size
     prompt = jnp.asarray(prompt)
     cache = Continuation.start(model, prompt, beams=size, length=length, real=real)
     limits, first = jnp.full(prompt.shape[0], length), prompt[:, -1]

@@ -31,6 +31,7 @@ class Sample:
       top_k: only the k most probable tokens are drawn; None draws from all.
       top_p: only the fewest tokens whose probabilities reach p are drawn, and the most probable
         always; None draws from all.
+      size: how many sequences of each row are drawn.
 
     Raises:
       ValueError: a number is out of its range.
@@ -41,6 +42,7 @@ class Sample:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
+    size: int = 1
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -51,6 +53,8 @@ class Sample:
             raise ValueError(f"expected top_k >= 1 or None, got {self.top_k}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"expected 0 < top_p <= 1 or None, got {self.top_p}")
+        if self.size < 1:
+            raise ValueError(f"expected size >= 1, got {self.size}")
 
 
 def greedy(
@@ -94,7 +98,6 @@ def sample(
     rngs: Array,
     options: Sample = Sample(),
     *,
-    size: int = 1,
     length: int,
     specials: Specials = SPECIALS,
     first: Array | None = None,
@@ -107,8 +110,7 @@ def sample(
       step, cache, limits, length, specials, first: as for :func:`greedy`, with `size` hypotheses
         of a row.
       rngs: `b` typed keys, one a row, so that a row's draws are its own.
-      options: the temperature τ, top k and top p.
-      size: how many sequences of each row.
+      options: the temperature τ, top k, top p and size.
 
     Returns:
       `size` hypotheses a row, in no order; scores are log-probabilities under the model as it is.
@@ -120,7 +122,7 @@ def sample(
     def draw(logits: Array, t: Array) -> Array:
         return pick(logits, t, options, rngs, specials=specials)
 
-    return _one_by_one(draw, step, cache, limits, size, length, specials, first)
+    return _one_by_one(draw, step, cache, limits, options.size, length, specials, first)
 
 
 def pick(

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from attn_jax.decode.cache import Cache
-from attn_jax.decode.hypotheses import SPECIALS, Hypotheses, Specials
-from attn_jax.decode.search import Beam, beam, greedy
+from attn_jax.decode.coverage import covering
+from attn_jax.decode.hypotheses import SPECIALS, Hypotheses, Specials, Step
+from attn_jax.decode.search import Beam, Sample, beam, greedy, sample
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,11 @@ class TargetLength:
 def translate(
     model: Any,
     source: Array,
-    options: Beam | None,
+    options: Beam | Sample | None,
     *,
     length: TargetLength = TargetLength(),
     specials: Specials = SPECIALS,
+    rngs: Array | None = None,
 ) -> Hypotheses:
     """Translates a batch; jit it over the model's parameters, and it compiles once for each shape.
 
@@ -66,18 +68,30 @@ def translate(
         :class:`attn_jax.models.Transformer`, or one that brings a cache of its own, by
         `start(source, beams=…, length=…)`, such as :class:`attn_jax.models.Bahdanau`.
       source: `b s` int32, tokens and the end token, padded.
-      options: of the beam search; None searches greedily.
+      options: of the beam search, or how to draw; None searches greedily.
       length: how long the translations may become.
       specials: the ids that are not words.
+      rngs: `b` typed keys, to draw with.
 
     Returns:
-      The hypotheses, `b n`, best first; `n` is 1 for a greedy search.
+      The hypotheses, `b n`, best first; `n` is 1 for a greedy search. Drawn ones are in no order.
+
+    Raises:
+      ValueError: there are no keys to draw with, or a coverage penalty is asked of a model that does
+        not look at its source.
     """
     most = length.of(source.shape[-1])
     limits = length.limits(source, pad=specials.pad)
     size = 1 if options is None else options.size
     start = getattr(model, "start", functools.partial(Cache.start, model))
     cache = start(source, beams=size, length=most)
+    step: Step = model.step
     if options is None:
-        return greedy(model.step, cache, limits, length=most, specials=specials)
-    return beam(model.step, cache, limits, options, length=most, specials=specials)
+        return greedy(step, cache, limits, length=most, specials=specials)
+    if isinstance(options, Sample):
+        if rngs is None:
+            raise ValueError("to draw, give a key for each row: rngs=jax.random.split(key, b)")
+        return sample(step, cache, limits, rngs, options, length=most, specials=specials)
+    if options.coverage_penalty:
+        step, cache = covering(model, cache, source != specials.pad, size)
+    return beam(step, cache, limits, options, length=most, specials=specials)

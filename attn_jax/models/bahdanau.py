@@ -7,12 +7,12 @@ from typing import Any, Self
 import jax
 from flax import nnx
 
-from attn_jax.backends.dispatch import attend
+from attn_jax.backends.dispatch import attend, attention_weights
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import valid
 from attn_jax.functional.rule import PreparedKeys, Rule
 from attn_jax.functional.scores import additive
-from attn_jax.models.seq2seq import PADDING, RecurrentConfig, Seq2Seq
+from attn_jax.models.seq2seq import PADDING, RecurrentCache, RecurrentConfig, Seq2Seq
 from attn_jax.modules.attention import initializer
 from attn_jax.modules.trainable import trainable
 from attn_jax.modules.watching import Look
@@ -68,6 +68,14 @@ class Bahdanau(Seq2Seq):
         keys, values, mask = memory
         rule = self.rule & mask
         return attend(state[:, :, None], keys, values, rule=rule, backend=self.backend)[:, :, 0]
+
+    def step_and_look(
+        self, tokens: Array, cache: RecurrentCache
+    ) -> tuple[Array, RecurrentCache, Array]:
+        """As :meth:`step`, and where it looks in the source, `b k s`."""
+        keys, _, mask = cache.memory
+        seen = attention_weights(cache.state[:, :, None], keys, rule=self.rule & mask)
+        return *self.step(tokens, cache), seen[:, 0]
 
     def cross_look(self, source: Array, inputs: Array) -> Look:
         """What each step asks of the source, once all are known; no dropout.

@@ -204,6 +204,12 @@ class Transformer(nnx.Module):
             layers.append(layer)
         return self._logits(x[..., 0, :]), cache.replace(layers=tuple(layers))
 
+    def step_and_look(self, tokens: Array, cache: Any) -> tuple[Array, Any, Array]:
+        """As :meth:`step`, and where its last layer looks in the source, `b k s`: its heads' mean."""
+        (logits, cache), looks = capture(type(self).step, self, tokens, cache)
+        *_, last = (look for path, look in looks.items() if path.endswith("cross_attention"))
+        return logits, cache, last.weights().mean(axis=-3)
+
     def cross_attention(self, source: Array, inputs: Array) -> tuple[Array, ...]:
         """Where each decoder layer looks in the source, `b h t s` each; without dropout."""
         _, looks = capture(self, source, inputs)

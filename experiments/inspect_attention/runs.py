@@ -80,7 +80,7 @@ def _translation(command: Command, config: Config) -> Inspection:
     if options["target"] is not None:
         translations = [system.forced(texts[0], options["target"])]
     else:
-        translations = list(system.translate(state.averaged, texts, system.beam, chunk=1))
+        translations = list(system.translate(state.averaged, texts, system.search, chunk=1))
     for number, translation in enumerate(translations, 1):
         tell_of_cut(number, translation)
     looked, examples = look(system, state, translations)

@@ -30,7 +30,7 @@ def attention(command: Command) -> None:
         if not source.strip():
             continue
         if target is None:
-            [translation] = system.translate(state.averaged, [source], system.beam, chunk=1)
+            [translation] = system.translate(state.averaged, [source], system.search, chunk=1)
         else:
             translation = system.forced(source, target)
         tell_of_cut(number, translation)

@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from attn_jax.decode.search import Beam
+from attn_jax.decode.search import Beam, Sample
 from attn_jax.decode.stream import Shapes
 from attn_jax.decode.translate import TargetLength
 from attn_jax.modules.logical_axes import LOGICAL_AXES
@@ -202,7 +202,11 @@ class Decoding:
 
     Args:
       beam: hypotheses alive at a time; 1 searches greedily.
-      length_penalty: alpha of Wu et al. (2016).
+      length_penalty, coverage_penalty: alpha and beta of Wu et al. (2016).
+      temperature: above 0, translations are drawn instead of searched for: `--nbest=N` draws N, at
+        most `beam`. The draws of a line depend on its words and on `seed` alone.
+      top_k, top_p: what is drawn from; 0 and 1 draw from all.
+      seed: of the draws.
       ratio, extra, longest: a translation has at most ratio · source + extra tokens, and at most
         `longest`; so has a source, and what is beyond is cut.
       tokens: cells of a batch of sources.
@@ -211,6 +215,11 @@ class Decoding:
 
     beam: int = 4
     length_penalty: float = 0.6
+    coverage_penalty: float = 0.0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
     ratio: float = 2.0
     extra: int = 10
     longest: int = 256
@@ -218,17 +227,31 @@ class Decoding:
     average: int = 1
 
     @property
-    def options(self) -> Beam | None:
-        """Of the search; None for greedy.
+    def options(self) -> Beam | Sample | None:
+        """Of the search, or of the draws; None for greedy.
 
         Raises:
-          ValueError: the beam is empty, or larger than any memory; or no checkpoint is averaged.
+          ValueError: the beam is empty, or larger than any memory; a number is out of its range; or
+            no checkpoint is averaged.
         """
         if self.average < 1:
             raise ValueError(f"expected decode.average of at least 1, got {self.average}")
         if self.beam > LARGEST_BEAM:
             raise ValueError(f"expected decode.beam of at most {LARGEST_BEAM}, got {self.beam}")
-        return Beam(self.beam, self.length_penalty) if self.beam != 1 else None
+        if self.temperature < 0:
+            raise ValueError(f"expected decode.temperature of at least 0, got {self.temperature}")
+        if self.top_k < 0:
+            raise ValueError(f"expected decode.top_k of at least 0, got {self.top_k}")
+        if not self.temperature and (self.top_k or self.top_p != 1):
+            raise ValueError(
+                "decode.top_k and decode.top_p are for draws: give decode.temperature=1.0 as well"
+            )
+        if self.temperature:
+            top_p = None if self.top_p == 1 else self.top_p
+            return Sample(self.temperature, self.top_k or None, top_p)
+        if self.beam == 1 and not self.coverage_penalty:
+            return None
+        return Beam(self.beam, self.length_penalty, coverage_penalty=self.coverage_penalty)
 
     @property
     def length(self) -> TargetLength:

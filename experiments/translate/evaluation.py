@@ -73,7 +73,7 @@ def report(
         return time.perf_counter() - system.compile_seconds
 
     began = clock()
-    translations = list(system.translate(state.averaged, corpus.test.source, system.beam))
+    translations = list(system.translate(state.averaged, corpus.test.source, system.search))
     seconds = clock() - began
     for number, translation in enumerate(translations, 1):
         tell_of_cut(number, translation)

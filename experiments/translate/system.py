@@ -15,7 +15,7 @@ from attn_jax.data.evaluation import evaluation_batches
 from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.decode.hypotheses import Hypotheses
 from attn_jax.decode.score import Scores, score
-from attn_jax.decode.search import Beam
+from attn_jax.decode.search import Beam, Sample
 from attn_jax.decode.stream import stream
 from attn_jax.decode.translate import translate
 from attn_jax.train import Precision, State, Sums, cross_entropy
@@ -72,7 +72,7 @@ class System(system.System):
 
     Attributes:
       name: of the model.
-      beam: how translations are searched for; None for greedily.
+      search: how translations are searched for or drawn; None for greedily.
 
     Raises:
       ValueError: a setting of the model, the optimizer, the mesh or the decoding is out of its
@@ -84,7 +84,12 @@ class System(system.System):
         model = config.model.build(len(tokenizer), config.seed)
         self.name = type(model).__name__
         super().__init__(config, tokenizer, model, config.optimizer.build(config.train.steps))
-        self.beam = config.decode.options
+        self.search = config.decode.options
+        if config.decode.coverage_penalty and not hasattr(model, "step_and_look"):
+            raise ValueError(
+                f"decode.coverage_penalty is for models that look at their source; {self.name} does"
+                " not: leave it at 0"
+            )
         self.precision = Precision(config.train.precision)  # type: ignore[arg-type]
         self._length, self._shapes = config.decode.length, config.decode.shapes(self.layout.rows)
         # What is looked at on the host is whole on every one of them.
@@ -119,24 +124,36 @@ class System(system.System):
         return cross_entropy(logits, batch["labels"], smoothing=self.config.train.smoothing)
 
     def translate(
-        self, params: Any, lines: Iterable[str], options: Beam | None, *, chunk: int = CHUNK
+        self,
+        params: Any,
+        lines: Iterable[str],
+        options: Beam | Sample | None,
+        *,
+        chunk: int = CHUNK,
     ) -> Iterator[Translation]:
         """The best translation of each line; arguments as of :meth:`n_best`."""
         return (best for best, *_ in self.n_best(params, lines, options, chunk=chunk))
 
     def n_best(
-        self, params: Any, lines: Iterable[str], options: Beam | None, *, chunk: int = CHUNK
+        self,
+        params: Any,
+        lines: Iterable[str],
+        options: Beam | Sample | None,
+        *,
+        chunk: int = CHUNK,
     ) -> Iterator[list[Translation]]:
         """Translates lines, however many, each to one line; a blank one stays blank.
 
         Args:
           params: of the model.
           lines: text without line ends.
-          options: of the beam, and how many translations of a line; None searches greedily.
+          options: of the beam or the draws, and how many translations of a line; None searches
+            greedily.
           chunk: how many lines are read before the first is answered; 1 answers each at once.
 
         Yields:
-          For each line its translations, at least one, best first.
+          For each line its translations, at least one, best first; as they come where they are
+          drawn.
         """
         params = self._placed(params)
         encoded, sources = tee(self._encode(line) for line in lines)
@@ -221,10 +238,23 @@ class System(system.System):
     def _scores(self, params: Any, batch: Mapping[str, jax.Array]) -> Scores:
         return score(self._model(params)(batch["source"], batch["inputs"]), batch["labels"])
 
-    def _search(self, params: Any, source: jax.Array, options: Beam | None) -> Hypotheses:
-        return translate(self._model(params), source, options, length=self._length)
+    def _search(self, params: Any, source: jax.Array, options: Beam | Sample | None) -> Hypotheses:
+        rngs = self._keys(source) if isinstance(options, Sample) else None
+        return translate(self._model(params), source, options, length=self._length, rngs=rngs)
 
-    def _compiled_search(self, params: Any, options: Beam | None, source: np.ndarray) -> Hypotheses:
+    def _keys(self, source: jax.Array) -> jax.Array:
+        """A key of each row's own tokens, wherever it stands and however it is padded."""
+        key = jax.random.key(self.config.decode.seed)
+
+        def fold(keys: jax.Array, tokens: jax.Array) -> tuple[jax.Array, None]:
+            folded = jax.vmap(jax.random.fold_in)(keys, tokens)
+            return jax.numpy.where(tokens == self.tokenizer.pad, keys, folded), None
+
+        return jax.lax.scan(fold, jax.numpy.broadcast_to(key, source.shape[:1]), source.T)[0]
+
+    def _compiled_search(
+        self, params: Any, options: Beam | Sample | None, source: np.ndarray
+    ) -> Hypotheses:
         """Compiles for shapes not seen before, on a clock of its own."""
         placed = self.layout.place_rows(source)
         key = (source.shape, options)

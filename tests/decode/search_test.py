@@ -22,10 +22,10 @@ def run_greedy(tables, limits, length=LENGTH):
     return greedy(toy.step, toy.start(tables, 1, length), limits, length=length)
 
 
-@functools.partial(jax.jit, static_argnames=("options", "size"))
-def run_sample(tables, limits, rngs, options, size=1):
-    cache = toy.start(tables, size, LENGTH)
-    return sample(toy.step, cache, limits, rngs, options, size=size, length=LENGTH)
+@functools.partial(jax.jit, static_argnames="options")
+def run_sample(tables, limits, rngs, options):
+    cache = toy.start(tables, options.size, LENGTH)
+    return sample(toy.step, cache, limits, rngs, options, length=LENGTH)
 
 
 def tables(seed, rows=ROWS, spread=1.5):
@@ -130,7 +130,7 @@ def every_search(models, limits):
     return [
         run_greedy(models, limits),
         run_beam(models, limits, BEAM),
-        run_sample(models, limits, rngs, Sample(top_k=3, top_p=0.9), size=2),
+        run_sample(models, limits, rngs, Sample(top_k=3, top_p=0.9, size=2)),
     ]
 
 
@@ -201,8 +201,8 @@ def test_draws_follow_the_distribution_that_the_options_describe(options, kept):
 def test_draws_differ_between_hypotheses_and_repeat_with_the_key():
     models, limits = tables(9), np.full(ROWS, LENGTH)
     rngs = jax.random.split(jax.random.key(2), ROWS)
-    found = run_sample(models, limits, rngs, Sample(), size=4)
-    again = run_sample(models, limits, rngs, Sample(), size=4)
+    found = run_sample(models, limits, rngs, Sample(size=4))
+    again = run_sample(models, limits, rngs, Sample(size=4))
     np.testing.assert_array_equal(found.tokens, again.tokens)
     assert (np.asarray(found.tokens) != np.asarray(found.tokens[:, :1])).any()
 
@@ -226,7 +226,15 @@ def test_other_special_ids_serve_as_well():
         (lambda: Beam(size=0), "size >= 1"),
         (lambda: Beam(best=0), "best >= 1"),
         (lambda: Beam(length_penalty=-1), "length_penalty >= 0"),
+        (lambda: Beam(coverage_penalty=-1), "coverage_penalty >= 0"),
+        (
+            lambda: beam(
+                toy.step, toy.start(tables(0), 2, 3), LIMITS, Beam(2, 0, 1, 0.5), length=3
+            ),
+            "needs a cache that has `coverage",
+        ),
         (lambda: Sample(temperature=0), "greedy"),
+        (lambda: Sample(size=0), "size >= 1"),
         (lambda: Sample(top_k=0), "top_k >= 1"),
         (lambda: Sample(top_p=1.5), "0 < top_p <= 1"),
         (lambda: greedy(toy.step, None, np.ones(3), length=3), "one integer for each row"),

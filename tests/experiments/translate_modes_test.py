@@ -146,6 +146,32 @@ def test_the_best_translations_come_with_their_scores_and_the_first_is_the_trans
 
 
 @pytest.mark.slow
+def test_a_line_is_drawn_by_its_words_and_the_seed_alone(corpus, workdir, tmp_path):
+    def drawn(lines, *flags):
+        (tmp_path / "in").write_text("\n".join(lines))
+        given = "--mode=translate", f"--input={tmp_path}/in", "--config.decode.temperature=1.5"
+        return run(corpus, workdir, *given, *flags).out.split("\n")[:-1]
+
+    together = drawn(ODD)
+    assert [together[i] for i in (0, 8)] == drawn([ODD[0]]) + drawn([ODD[8]])
+    assert together == drawn(ODD)
+    assert drawn(ODD, "--config.decode.seed=1") != together
+    three = [line.split("\t", 3) for line in drawn(ODD[:1], "--nbest=3")]
+    assert [row[0] for row in three] == ["1"] * 3
+    assert len({row[3] for row in three}) == 3
+    assert all(row[1] == row[2] for row in three)
+    cold = "--config.decode.temperature=1e-6", "--config.decode.beam=2"
+    (tmp_path / "in").write_text("\n".join(ODD))
+    given = "--mode=translate", f"--input={tmp_path}/in"
+    greedy = run(corpus, workdir, *given, "--config.decode.beam=1").out
+    assert drawn(ODD, *cold) == drawn(ODD, "--config.decode.top_k=1") == greedy.split("\n")[:-1]
+    warm = "--config.decode.temperature=1.0", "--config.decode.top_p=2"
+    refused(run(corpus, workdir, *given, *warm), "0 < top_p <= 1")
+    covered = run(corpus, workdir, *given, "--config.decode.coverage_penalty=0.2", "--nbest=1")
+    assert (covered.code, covered.out.count("\n")) == (0, len(ODD))
+
+
+@pytest.mark.slow
 def test_lines_typed_at_a_terminal_are_answered_one_by_one(corpus, workdir, monkeypatch):
     ours, theirs = os.openpty()
     os.write(ours, b"two red cat\n\ndog\n\x04")

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from attn_jax.data.files import writing
 from attn_jax.data.splits import Corpus, Pairs
+from attn_jax.data.tokenizer import Tokenizer
 from attn_jax.train import Mismatch
 from experiments.translate.config import Batching, Config, Decoding, Model, Optimizer, Training
 from experiments.translate.corpora import (
@@ -26,10 +27,17 @@ from experiments.translate.corpora import (
 from experiments.translate.models import Recurrent
 from experiments.translate.quality import by_length, chances, one_line, quality
 from experiments.translate.report import Result, Sample, show
+from experiments.translate.system import System
 from experiments.translate.workdir import Workdir
 
 NONE = Pairs([], [])
 ANY = Corpus(Pairs(["one cat"] * 4, ["un gat"] * 4), NONE, NONE)
+
+
+def unseeing(decode):
+    """A system whose model does not look at its source."""
+    config = Config(model=Recurrent(attends=False, width=2, hidden=2), decode=decode)
+    return System(config, Tokenizer.train(ANY.train.source, 270))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +59,10 @@ ANY = Corpus(Pairs(["one cat"] * 4, ["un gat"] * 4), NONE, NONE)
         (lambda: Multi30k(pair="en-zh").load(), "en-zh"),
         (lambda: Phrases(pair="en-xx").load(), "en-xx"),
         (lambda: Decoding(beam=0).options, "size >= 1"),
+        (lambda: Decoding(temperature=-0.1).options, "decode.temperature of at least 0"),
+        (lambda: Decoding(top_k=-1).options, "decode.top_k of at least 0"),
+        (lambda: Decoding(top_p=0.9).options, "give decode.temperature=1.0 as well"),
+        (lambda: unseeing(Decoding(coverage_penalty=0.1)), "Seq2Seq does not: leave it at 0"),
         (lambda: Decoding(beam=2000).options, "decode.beam of at most 1000, got 2000"),
         (lambda: Model(heads=0).build(9, 0), "model.heads of at least 1, got 0"),
         (lambda: Model(width=-8).build(9, 0), "model.width of at least 1, got -8"),
