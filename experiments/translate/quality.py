@@ -118,25 +118,37 @@ class OfLength:
 
 
 def by_length(
-    lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str], language: str
+    lengths: Sequence[int],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str,
+    *,
+    fewest: int = 20,
 ) -> list[OfLength]:
-    """BLEU of the shortest sources, of longer ones, and so on; lengths that don't occur are left out.
+    """BLEU of the shortest sources, of longer ones, and so on.
 
     Args:
       lengths: of the sources, in tokens.
       hypotheses, references, language: as of :func:`quality`.
+      fewest: sentences of a group; fewer say little, and join the next group, or the last.
 
-    >>> [(x.tokens, x.sentences) for x in by_length([1, 3, 30], "abc", "abc", "en")]
+    >>> [(x.tokens, x.sentences) for x in by_length([1, 3, 30], "abc", "abc", "en", fewest=1)]
     [(2.0, 2), (30.0, 1)]
     """
+    groups: list[list[int]] = [[]]
+    for low, high in itertools.pairwise((0, *LENGTHS, math.inf)):
+        if len(groups[-1]) >= fewest:
+            groups.append([])
+        groups[-1] += [i for i, length in enumerate(lengths) if low < length <= high]
+    if len(groups) > 1 and len(groups[-1]) < fewest:
+        last = groups.pop()
+        groups[-1] += last
     metric = _metrics(language)["BLEU"]
     found = []
-    for low, high in itertools.pairwise((0, *LENGTHS, math.inf)):
-        members = [i for i, length in enumerate(lengths) if low < length <= high]
-        if members:
-            some, right = ([side[i] for i in members] for side in (hypotheses, references))
-            mean = sum(lengths[i] for i in members) / len(members)
-            found.append(OfLength(mean, len(members), metric.corpus_score(some, [right]).score))
+    for members in filter(None, groups):
+        some, right = ([side[i] for i in members] for side in (hypotheses, references))
+        mean = sum(lengths[i] for i in members) / len(members)
+        found.append(OfLength(mean, len(members), metric.corpus_score(some, [right]).score))
     return found
 
 

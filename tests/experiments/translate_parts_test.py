@@ -147,6 +147,15 @@ def test_two_systems_are_compared_by_pairs_and_a_difference_that_is_large_is_no_
     assert lengths[1] < 90
 
 
+def test_groups_of_lengths_with_few_sentences_join_their_neighbours():
+    lengths = [2] * 3 + [8] * 25 + [13] * 30 + [40] * 2
+    text = [f"{'a b c d ' * 2}{i}" for i in range(60)]
+    found = [(x.tokens, x.sentences) for x in by_length(lengths, text, text, "en")]
+    assert found == [(206 / 28, 28), (470 / 32, 32)]
+    assert len(by_length([3] * 5, text[:5], text[:5], "en")) == 1
+    assert by_length([], [], [], "en") == []
+
+
 def test_a_translation_is_one_line_whatever_the_model_writes():
     odd = "a\nb\r\nc\x0bd\x0ce\x85f\u2028g\u2029h"
     assert one_line(odd) == "a b c d e f g h"
