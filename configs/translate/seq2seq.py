@@ -6,7 +6,8 @@ baseline that attention overcame; see `bahdanau.py` for the two side by side.
     python -m experiments.translate --config=configs/translate/seq2seq.py
 
 German to English by default; `seq2seq.py:en-fr` and so on for the other pairs. 3.2 million parameters;
-the recipe is that of `bahdanau.py`.
+the recipe is that of `bahdanau.py`, whose header has the results of both: BLEU 31.7 ± 1.5 here, in 26
+minutes of two CPU cores.
 """
 
 from experiments.command_line import variant
