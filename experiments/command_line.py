@@ -11,7 +11,9 @@ import importlib.util
 import inspect
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +30,7 @@ from experiments.overrides import UsageError
 DIVERGED = 1
 USER_ERROR = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,10 +93,15 @@ def run(
       argv: arguments without the program's name; those of the process by default.
 
     Returns:
-      The exit code: 0, or 2 for a user's error, 1 for a run that diverged, 130 when interrupted.
+      The exit code: 0, or 2 for a user's error, 1 for a run that diverged, 130 when interrupted,
+      143 when told to end by SIGTERM.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     told = warnings.formatwarning
+    hears = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    hears = hears and threading.current_thread() is threading.main_thread()
+    if hears:
+        signal.signal(signal.SIGTERM, _end)
     warnings.formatwarning = lambda message, *_: f"{experiment.program}: {message}\n"
     try:
         if len(rest := [word for word in argv if not re.fullmatch("--?h(elp)?", word)]) < len(argv):
@@ -106,6 +114,8 @@ def run(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _Ended:
+        return TERMINATED
     except (ValueError, OSError, Unreadable, WorkdirBusy, NonFinite) as error:
         if "--traceback" in argv:
             raise
@@ -115,7 +125,17 @@ def run(
         return DIVERGED if isinstance(error, NonFinite) else USER_ERROR
     finally:
         warnings.formatwarning = told
+        if hears:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return 0
+
+
+class _Ended(BaseException):
+    """SIGTERM came; nothing is left half written on the way out."""
+
+
+def _end(*_: object) -> None:
+    raise _Ended
 
 
 def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
@@ -144,6 +164,9 @@ def parse(experiment: Experiment, argv: Sequence[str]) -> Command:
         raise UsageError(told) from error
     if stray:
         raise UsageError(f"cannot understand {stray[0]!r}; write flags as --name=value")
+    for name in ("workdir", *experiment.options):
+        if values[name].value == "":
+            raise UsageError(f"--{name}= is empty; give it a value, or leave it out")
     if config is not None:
         overrides.check_seeds(values.config)
     return Command(

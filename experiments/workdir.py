@@ -1,12 +1,13 @@
 """What a run that trains a model over a tokenizer leaves in its workdir, and how another finds it."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from attn_jax.data.tokenizer import Tokenizer
-from attn_jax.train import Run, State, best_states, hold
+from attn_jax.train import Checkpoints, Run, State, Unreadable, best_states
 from experiments.system import System
 
 S = TypeVar("S", bound=System)
@@ -22,7 +23,8 @@ class Workdir(Generic[S]):
     Attributes:
       system: makes a system of a config and a tokenizer.
       free: fields of the config that may be different when the run goes on.
-      of_training: further ones, that matter to training alone and may be different afterwards.
+      of_training: sections of the config that matter to training alone, and may be different
+        afterwards: a state is then read as it was trained.
     """
 
     system: ClassVar[Callable[..., Any]]
@@ -70,12 +72,11 @@ class Workdir(Generic[S]):
         Raises:
           FileNotFoundError: nothing was.
           Mismatch: by another config; only what matters to training alone may differ.
-          WorkdirBusy: it is being trained.
         """
         Run(self.path).require_begun()
+        config = self._as_trained(config)
         system = type(self).system(config, self.tokenizer_of(config))
-        with hold(self.path):
-            return system, self.best(system)
+        return system, self.best(system)
 
     def best(self, system: S) -> State:
         """The state of the best evaluation, or the newest where there were none.
@@ -89,6 +90,25 @@ class Workdir(Generic[S]):
         """:func:`attn_jax.train.best_states` of a run with this system's config and tokenizer."""
         run = self.run(system.config, tokenizer=system.tokenizer.fingerprint)
         return best_states(dataclasses.replace(run, free=self.free | self.of_training), like, count)
+
+    def _as_trained(self, config: Any) -> Any:
+        """The config, but optimised as the run here is: that decides what its states are made of."""
+        recorded = self._recorded()
+        sections = {}
+        for name in self.of_training & {"optimizer", "train"} & recorded.keys():
+            given = dataclasses.asdict(section := getattr(config, name))
+            free = {field: x for field, x in given.items() if f"{name}.{field}" in self.free}
+            known = {field: x for field, x in recorded[name].items() if field in given}
+            sections[name] = type(section)(**{**known, **free})
+        return dataclasses.replace(config, **sections)
+
+    def _recorded(self) -> Mapping[str, Any]:
+        """The config of the newest checkpoint that can be read."""
+        with Checkpoints(self.checkpoints) as checkpoints:
+            for step in checkpoints.steps()[::-1]:
+                with contextlib.suppress(Unreadable):
+                    return checkpoints.record(step)["config"]
+        return {}
 
     @staticmethod
     def plain(config: Any) -> dict[str, Any]:

@@ -52,8 +52,8 @@ class Beam:
     def __post_init__(self) -> None:
         if self.size < 1 or self.best < 1:
             raise ValueError(f"a beam needs size >= 1 and best >= 1, got {self}")
-        if self.length_penalty < 0:
-            raise ValueError(f"expected length_penalty >= 0, got {self.length_penalty}")
+        if not 0 <= self.length_penalty <= 10:  # beyond, float32 cannot hold what it divides by
+            raise ValueError(f"expected length_penalty from 0 to 10, got {self.length_penalty}")
         if not 0 <= self.coverage_penalty < float("inf"):
             raise ValueError(f"expected coverage_penalty >= 0, got {self.coverage_penalty}")
 

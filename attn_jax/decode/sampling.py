@@ -45,9 +45,9 @@ class Sample:
     size: int = 1
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
+        if not 0 < self.temperature < float("inf"):
             raise ValueError(
-                f"expected temperature > 0, got {self.temperature}; 0 is greedy search"
+                f"expected a finite temperature > 0, got {self.temperature}; 0 is greedy search"
             )
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"expected top_k >= 1 or None, got {self.top_k}")

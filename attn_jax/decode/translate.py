@@ -38,7 +38,7 @@ class TargetLength:
     longest: int = 256
 
     def __post_init__(self) -> None:
-        if self.ratio < 0 or self.extra < 0 or self.longest < 1:
+        if not 0 <= self.ratio < math.inf or self.extra < 0 or self.longest < 1:
             raise ValueError(f"expected ratio >= 0, extra >= 0 and longest >= 1, got {self}")
 
     def of(self, width: int) -> int:

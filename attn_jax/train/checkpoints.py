@@ -171,6 +171,14 @@ class Checkpoints:
             raise Unreadable(f"checkpoint {step} is broken: its arrays are not what was written")
         return state, envelope["record"]
 
+    def record(self, step: int) -> Record:
+        """The record of a step, without its state.
+
+        Raises:
+          Unreadable: it is not there, or broken.
+        """
+        return self._envelope(step)["record"]
+
     def newest(
         self, like: State, *, check: Callable[[Record], None] | None = None
     ) -> tuple[State, Record] | None:

@@ -139,8 +139,10 @@ class _Loop:
         self.batches.set_state(record["batches"])
         self.drawn_from = self.batches.get_state()
         self.standing, self.meter = Standing.of(record["standing"]), Meter(record["meter"])
-        done = "finished" if self._over() and not self._evaluation_due() else "resumed"
-        shown.say(f"{done} at step {self.number} of {self.plan.steps}")
+        if self._over() and not self._evaluation_due():
+            shown.say(self._end)
+        else:
+            shown.say(f"resumed at step {self.number} of {self.plan.steps}")
         if self.plan.profile is not None and self.plan.profile <= self.number:
             shown.say(f"nothing is traced: step {self.plan.profile} has been taken before")
 
@@ -160,6 +162,8 @@ class _Loop:
                 self._settle()
                 self._save()
             if self._over() or self.stopping:
+                if self.standing.out_of_patience(self.plan) and self.number > self.resumed_from:
+                    self.shown.say(self._end)
                 self._end_trace()
                 return self.state, self._report()
             if self.trace.begins_with(self.number + 1):
@@ -287,6 +291,15 @@ class _Loop:
 
     def _over(self) -> bool:
         return self.number >= self.plan.steps or self.standing.out_of_patience(self.plan)
+
+    @property
+    def _end(self) -> str:
+        """How it ended, in words."""
+        end = f"at step {self.number} of {self.plan.steps}"
+        if self.number >= self.plan.steps:
+            return f"finished {end}"
+        metric, waited = self.plan.metric, self.standing.waited
+        return f"stopped early {end}: no better {metric} in {waited} evaluations"
 
     def _end_trace(self) -> None:
         if directory := self.trace.stop():

@@ -235,14 +235,24 @@ class Decoding:
           ValueError: the beam is empty, or larger than any memory; a number is out of its range; or
             no checkpoint is averaged.
         """
-        if self.average < 1:
-            raise ValueError(f"expected decode.average of at least 1, got {self.average}")
+        least = {
+            "beam": 1,
+            "average": 1,
+            "tokens": 1,
+            "longest": 2,
+            "extra": 0,
+            "ratio": 0,
+            "length_penalty": 0,
+            "coverage_penalty": 0,
+            "temperature": 0,
+            "top_k": 0,
+        }
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not low <= value < math.inf:
+                raise ValueError(f"expected decode.{name} of at least {low}, got {value}")
         if self.beam > LARGEST_BEAM:
             raise ValueError(f"expected decode.beam of at most {LARGEST_BEAM}, got {self.beam}")
-        if self.temperature < 0:
-            raise ValueError(f"expected decode.temperature of at least 0, got {self.temperature}")
-        if self.top_k < 0:
-            raise ValueError(f"expected decode.top_k of at least 0, got {self.top_k}")
         if not self.temperature and (self.top_k or self.top_p != 1):
             raise ValueError(
                 "decode.top_k and decode.top_p are for draws: give decode.temperature=1.0 as well"

@@ -15,12 +15,27 @@ class Source(Protocol):
     one_answer: ClassVar[bool]
     """Whether a source has one right target, so that exact match and a memory mean something."""
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of the source and the target, or any words that tell them apart."""
+
     def load(self) -> Corpus:
         """The corpus, in three splits."""
 
 
+class _Paired:
+    """What has a pair of languages such as `en-fr`, the source first."""
+
+    pair: str
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """See :class:`Source`."""
+        return languages(self.pair)
+
+
 @dataclass
-class Phrases:
+class Phrases(_Paired):
     """Phrases made by Babel and num2words, as many as are wanted; nothing is downloaded.
 
     Args:
@@ -42,7 +57,7 @@ class Phrases:
 
 
 @dataclass
-class Multi30k:
+class Multi30k(_Paired):
     """Multi30k, task 1: image captions; tested on test_2016_flickr.
 
     Args:
@@ -82,7 +97,7 @@ class TwoFiles:
 
 
 @dataclass
-class Aligned:
+class Aligned(_Paired):
     """Your own text, in files whose lines correspond.
 
     Args:
@@ -112,14 +127,14 @@ class Aligned:
             self.train.paths,
             self.validation.paths,
             self.test.paths,
-            languages=languages(self.pair),
+            languages=self.languages,
             held_out=self.held_out,
             seed=self.seed,
         )
 
 
 @dataclass
-class TabSeparated:
+class TabSeparated(_Paired):
     """Your own text, in one file of `source TAB target` lines, as Tatoeba's downloads are.
 
     Args:
@@ -137,22 +152,27 @@ class TabSeparated:
     held_out: float = 0.1
     seed: int = 0
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """See :class:`Source`."""
+        first, second = languages(self.pair)
+        return (second, first) if self.swapped else (first, second)
+
     def load(self) -> Corpus:
         """Reads it."""
         if not self.file:
             raise ValueError("which text? give --config.data.file=FILE")
-        first, second = languages(self.pair)
         return tab_separated(
             self.file,
             columns=(1, 0) if self.swapped else (0, 1),
-            languages=(second, first) if self.swapped else (first, second),
+            languages=self.languages,
             held_out=self.held_out,
             seed=self.seed,
         )
 
 
 @dataclass
-class Tatoeba:
+class Tatoeba(_Paired):
     """Tatoeba's English and Mandarin, as the Anki downloads have it.
 
     Args:
@@ -185,7 +205,7 @@ class Tatoeba:
 
 
 @dataclass
-class Tfds:
+class Tfds(_Paired):
     """A translation set of TensorFlow Datasets, prepared beforehand as array_record files.
 
     Args:
@@ -206,7 +226,7 @@ class Tfds:
     def load(self) -> Corpus:
         """Reads it, without TensorFlow."""
         splits = (self.train, self.validation, self.test)
-        return tfds(self.name, languages(self.pair), self.directory or None, splits)
+        return tfds(self.name, self.languages, self.directory or None, splits)
 
 
 def languages(pair: str) -> tuple[str, str]:

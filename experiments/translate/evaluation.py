@@ -37,10 +37,15 @@ def evaluate(command: Command) -> None:
     a file of translations of the same text, to compare with by a paired bootstrap.
     """
     workdir, options = Workdir(command.workdir), command.options
-    corpus, into = command.config.data.load(), workdir.path
+    data, into = command.config.data, workdir.path
     if options["input"] or options["target"]:
-        corpus = dataclasses.replace(corpus, test=_given(command))
-        into = workdir.path / "evaluated" / Path(options["input"] or "standard-input").stem
+        test, into = _given(command), workdir.path / "evaluated"
+        into /= Path(options["input"] or "standard-input").name
+        # Only what remembers the training set needs it.
+        read = data.load().train if data.one_answer else test
+        corpus = Corpus(read, Pairs([], []), test, *data.languages)
+    else:
+        corpus = data.load()
     others = _others(options["against"], corpus.test) if options["against"] else {}
     system, state = workdir.trained(command.config)
     with hold(workdir.path), left_once(Path(options["output"] or into)) as left:

@@ -54,8 +54,9 @@ def _beside(
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), 1):
         if source is None or target is None:
             short, long = names if source is None else names[::-1]
+            count = number + sum(1 for _ in (targets if source is None else sources))
             raise ValueError(
                 f"expected files whose lines correspond: {short} has {number - 1} lines, {long} has"
-                " more"
+                f" {count}"
             )
         yield source, target

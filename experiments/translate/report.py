@@ -79,9 +79,7 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
         console.print(Text(f"{title} {getattr(first, f'{metric}_signature')}"), soft_wrap=True)
     for line in (
         f"{result.parameters:,} parameters, step {result.step:,}, beam {result.decoding['beam']}",
-        f"training {result.training['seconds']:,.0f} s,"
-        f" {result.training['tokens_per_second']:,.0f} target tokens/s{_further(result.training)};"
-        f" translating {result.sentences_per_second:,.0f} sentences/s",
+        f"{_pace(result.training)}translating {result.sentences_per_second:,.0f} sentences/s",
         "",
     ):
         console.print(Text(line), soft_wrap=True)
@@ -92,14 +90,18 @@ def show(result: Result, paths: Sequence[Path], console: Console | None = None) 
     show_paths(paths, console)
 
 
-def _further(training: Mapping[str, float]) -> str:
-    """What not every run knows: of a device whose peak is not known, no utilisation."""
+def _pace(training: Mapping[str, float]) -> str:
+    """How fast it trained, if it ever logged that; what a run does not know is left out."""
+    if not training["seconds"]:
+        return ""
     told = {
         "compile_seconds": "compiling {:,.0f} s",
         "model_flop_utilisation": "{:.0%} of the devices' peak (6 operations per parameter and token)",
     }
     parts = (text.format(training[name]) for name, text in told.items() if name in training)
-    return "".join(f", {part}" for part in parts)
+    seconds, rate = training["seconds"], training["tokens_per_second"]
+    pace = [f"training {seconds:,.0f} s", f"{rate:,.0f} target tokens/s", *parts]
+    return f"{', '.join(pace)}; "
 
 
 def tables(result: Result) -> dict[str, list[dict[str, Any]]]:

@@ -31,6 +31,7 @@ class Workdir(workdir.Workdir[System]):
         "data.directory",
         "data.cache",
         "mesh",
+        "model.backend",
         "train.keep",
         "train.skip",
         "train.verdicts",
@@ -92,8 +93,8 @@ class Workdir(workdir.Workdir[System]):
         states = self.best_states(system, like, count)
         if len(states) < count:
             print(
-                f"averaging {len(states)} checkpoints: decode.average asks for {count}, and"
-                f" train.keep={count} would have kept them",
+                f"averaging {len(states)} checkpoints, all that were kept: decode.average asks for"
+                f" {count}; train.keep says how many a run keeps",
                 file=sys.stderr,
             )
         return average(states[::-1]) if len(states) > 1 else states[0]

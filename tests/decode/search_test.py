@@ -225,7 +225,11 @@ def test_other_special_ids_serve_as_well():
     [
         (lambda: Beam(size=0), "size >= 1"),
         (lambda: Beam(best=0), "best >= 1"),
-        (lambda: Beam(length_penalty=-1), "length_penalty >= 0"),
+        (lambda: Beam(length_penalty=-1), "length_penalty from 0 to 10"),
+        (lambda: Beam(length_penalty=float("nan")), "length_penalty from 0 to 10"),
+        (lambda: Beam(length_penalty=1000), "length_penalty from 0 to 10"),
+        (lambda: Beam(coverage_penalty=float("nan")), "coverage_penalty >= 0"),
+        (lambda: Sample(temperature=float("inf")), "finite temperature > 0"),
         (lambda: Beam(coverage_penalty=-1), "coverage_penalty >= 0"),
         (
             lambda: beam(

@@ -106,5 +106,6 @@ def test_limits_follow_the_source_and_never_exceed_the_buffer():
     source = jnp.array([[5, 2, 0, 0, 0, 0, 0], [5, 5, 5, 5, 5, 5, 2], [0] * 7])
     assert length.limits(source).tolist() == [5, 10, 1]
     assert [length.of(width) for width in (1, 2, 3, 99)] == [3, 5, 6, 10]
-    with pytest.raises(ValueError, match="ratio >= 0"):
-        TargetLength(-1)
+    for ratio in (-1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="ratio >= 0"):
+            TargetLength(ratio)

@@ -1,11 +1,14 @@
 import dataclasses
 import os
+import signal
 import sys
+import time
 import warnings
 from pathlib import Path
 
 import pytest
 
+from attn_jax.data.files import writing
 from attn_jax.train import NonFinite, Unreadable, WorkdirBusy
 from experiments.command_line import Experiment, parse, run
 from experiments.overrides import UsageError
@@ -89,6 +92,7 @@ def test_the_workdir_is_named_after_the_config_unless_it_is_given():
         ("--config=toy.py --wrkdir=x", "did you mean: workdir"),
         ("--config=toy.py --mode=trian", "<train|evaluate>"),
         ("--config=toy.py stray", "cannot understand 'stray'"),
+        ("--config=toy.py --workdir=", "--workdir= is empty"),
         ("", "which config?"),
     ],
 )
@@ -124,6 +128,19 @@ def test_a_users_error_is_one_line_and_a_fault_is_a_traceback(error, code, capsy
         run(EXPERIMENT, fail, ["--config=toy.py", "--traceback"])
     with pytest.raises(ZeroDivisionError):
         run(EXPERIMENT, lambda command: print(1 / 0), ["--config=toy.py"])
+
+
+def test_told_to_end_it_leaves_nothing_half_written(tmp_path):
+    def wait(command):
+        with writing(tmp_path / "out"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(EXPERIMENT, wait, ["--config=toy.py"]) == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert list(tmp_path.glob(".*.tmp")) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_where_it_happened_is_told_with_what_happened(capsys):

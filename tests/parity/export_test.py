@@ -129,6 +129,18 @@ def test_a_published_directory_is_evaluated_trained_further_and_exported_again(p
         assert text.split() == translated(tmp_path / "again", line, 20)[2].split()
 
 
+def test_a_published_model_is_evaluated_on_any_text_without_a_corpus(published, tmp_path):
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in LINES))
+    asked = [
+        f"--config={CONFIGS / 'marian.py'}:aligned", f"--config.model.directory={published}",
+        f"--workdir={tmp_path / 'run'}", "--mode=evaluate", f"--input={tmp_path / 'text'}",
+        f"--target={tmp_path / 'text'}", f"--output={tmp_path / 'out'}", "--config.decode.beam=1",
+    ]  # fmt: skip
+    found = say(asked)
+    assert found.code == 0, found.err
+    assert len((tmp_path / "out/hypotheses.txt").read_text().splitlines()) == len(LINES)
+
+
 @pytest.mark.parametrize("missing", ["source.spm", "vocab.json", "model.safetensors"])
 def test_a_directory_without_a_file_is_refused_by_name(published, tmp_path, missing):
     there = tmp_path / "marian"

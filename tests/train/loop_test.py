@@ -205,11 +205,15 @@ def test_the_newest_is_saved_though_it_got_worse_after_resuming(train, tmp_path)
     assert report.best == (2, 9.0)
 
 
-def test_patience_runs_out_and_its_counter_survives(train, tmp_path, tmp_path_factory):  # T8
+def test_patience_runs_out_and_its_counter_survives(  # T8
+    train, tmp_path, tmp_path_factory, capsys
+):
     flat = scripted([1.0, 2.0] + [2.0] * 12)
     plan = bleu_plan(STEPS, patience=3)
     _, report = train(tmp_path, plan=plan, evaluate=flat)
     assert (report.status, report.step, report.best) == ("stopped early", 5, (2, 2.0))
+    assert "stopped early at step 5 of" in (told := capsys.readouterr().err)
+    assert "no better" in told
     assert train(tmp_path, plan=plan, evaluate=flat)[1].step == 5
     assert train.seen == []
     other = tmp_path_factory.mktemp("resumed")
