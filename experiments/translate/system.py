@@ -90,6 +90,12 @@ class System(system.System):
                 f"decode.coverage_penalty is for models that look at their source; {self.name} does"
                 " not: leave it at 0"
             )
+        most = config.decode.longest
+        if getattr(config.model, "positions", "") == "learned" and config.model.longest < most:
+            raise ValueError(
+                f"model.longest={config.model.longest} positions are learned, and decode.longest={most}"
+                " asks for more: give one of them the value of the other"
+            )
         self.precision = Precision(config.train.precision)  # type: ignore[arg-type]
         self._length, self._shapes = config.decode.length, config.decode.shapes(self.layout.rows)
         # What is looked at on the host is whole on every one of them.

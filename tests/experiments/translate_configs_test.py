@@ -82,11 +82,16 @@ def test_every_config_describes_a_model_an_optimizer_and_a_plan(file, name):
     section = Section(repr(config.model), config.model)
     params, gradients = shapes_of_a_step(section, 99, config.train.smoothing)
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, gradients)
-    config.optimizer.build(config.train.steps)
+    optimizer = config.optimizer.build(config.train.steps)
+    updates, _ = jax.eval_shape(
+        lambda p, g: optimizer.update(g, optimizer.init(p), p), params, gradients
+    )
+    assert jax.tree.map(jnp.shape, updates) == jax.tree.map(jnp.shape, params)
     config.train.plan(evaluates=True)
     assert config.decode.options is not None
     assert config.decode.length.longest >= config.batches.longest
-    assert {*dict(fields(config)), "decode", "mesh", "data.directory", "data.cache"} >= Workdir.free
+    some = {"decode", "mesh", "data.directory", "data.cache", "model.backend"}
+    assert {*dict(fields(config)), *some} >= Workdir.free
     assert Workdir.plain(config)["data"]["corpus"] == type(config.data).__name__
 
 

@@ -40,6 +40,12 @@ def unseeing(decode):
     return System(config, Tokenizer.train(ANY.train.source, 270))
 
 
+def learned(longest):
+    """A system that has learned so many positions, and is asked for 256."""
+    config = Config(model=Model(8, 8, 2, positions="learned", longest=longest))
+    return System(config, Tokenizer.train(ANY.train.source, 270))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -69,6 +75,7 @@ def unseeing(decode):
         (lambda: Decoding(temperature=-0.1).options, "decode.temperature of at least 0"),
         (lambda: Decoding(top_k=-1).options, "decode.top_k of at least 0"),
         (lambda: Decoding(top_p=0.9).options, "give decode.temperature=1.0 as well"),
+        (lambda: learned(100), "model.longest=100 positions are learned, and decode.longest=256"),
         (lambda: unseeing(Decoding(coverage_penalty=0.1)), "Seq2Seq does not: leave it at 0"),
         (lambda: Decoding(beam=2000).options, "decode.beam of at most 1000, got 2000"),
         (lambda: Model(heads=0).build(9, 0), "model.heads of at least 1, got 0"),
