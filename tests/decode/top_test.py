@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from attn_jax.decode.top import GROUP, top_k
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     n=st.sampled_from([1, 31, 4 * GROUP, 1000, 1023]),

@@ -34,18 +34,6 @@ NONE = Pairs([], [])
 ANY = Corpus(Pairs(["one cat"] * 4, ["un gat"] * 4), NONE, NONE)
 
 
-def unseeing(decode):
-    """A system whose model does not look at its source."""
-    config = Config(model=Recurrent(attends=False, width=2, hidden=2), decode=decode)
-    return System(config, Tokenizer.train(ANY.train.source, 270))
-
-
-def learned(longest):
-    """A system that has learned so many positions, and is asked for 256."""
-    config = Config(model=Model(8, 8, 2, positions="learned", longest=longest))
-    return System(config, Tokenizer.train(ANY.train.source, 270))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -75,8 +63,6 @@ def learned(longest):
         (lambda: Decoding(temperature=-0.1).options, "decode.temperature of at least 0"),
         (lambda: Decoding(top_k=-1).options, "decode.top_k of at least 0"),
         (lambda: Decoding(top_p=0.9).options, "give decode.temperature=1.0 as well"),
-        (lambda: learned(100), "model.longest=100 positions are learned, and decode.longest=256"),
-        (lambda: unseeing(Decoding(coverage_penalty=0.1)), "Seq2Seq does not: leave it at 0"),
         (lambda: Decoding(beam=2000).options, "decode.beam of at most 1000, got 2000"),
         (lambda: Model(heads=0).build(9, 0), "model.heads of at least 1, got 0"),
         (lambda: Model(width=-8).build(9, 0), "model.width of at least 1, got -8"),
@@ -93,6 +79,28 @@ def learned(longest):
 def test_settings_that_mean_nothing_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "decode", "message"),
+    [
+        (
+            Model(8, 8, 2, positions="learned", longest=100),
+            Decoding(),
+            "model.longest=100 positions are learned, and decode.longest=256",
+        ),
+        (
+            Recurrent(attends=False, width=2, hidden=2),
+            Decoding(coverage_penalty=0.1),
+            "Seq2Seq does not: leave it at 0",
+        ),
+    ],
+)
+def test_what_a_model_cannot_do_is_refused_before_it_is_trained(model, decode, message):
+    tokenizer = Tokenizer.train(ANY.train.source, 270)
+    with pytest.raises(ValueError, match=message):
+        System(Config(model=model, decode=decode), tokenizer)
 
 
 def test_tab_separated_text_can_be_read_either_way(tmp_path):

@@ -52,6 +52,7 @@ def test_uncaught_it_ends_the_process_with_zero():
     assert str(Interrupted("saved")) == "saved"
 
 
+@pytest.mark.slow
 def test_two_signals_that_come_together_are_a_first_and_a_second():
     program = """if True:
         import os, signal
