@@ -10,7 +10,12 @@ other way. A tenth is held out, half to choose the checkpoint by and half to rep
 is in two of them.
 
 Recipe: 6,000 joint subwords, a narrow Transformer of three layers with dropout 0.3, 3,000 updates
-of 2,048 tokens. Not measured yet.
+of 2,048 tokens.
+
+English to Mandarin, 1,056 held-out pairs, seed 0: BLEU 22.8 ± 1.6 (`tok:zh`), chrF 20.5 ± 1.2, in 17
+minutes of training steps on two CPU cores (AMD EPYC) that other work used, too. "She always wears
+black." becomes 她總是穿黑色的衣服。, as it should but for one 著; "His shirt was stained with sauce."
+is beyond it: 他的襯衫被, and then 我被 over and over.
 """
 
 from experiments.command_line import variant
