@@ -8,6 +8,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
+from attn_jax.decode.hypotheses import take
 from attn_jax.functional.mask import Mask
 from attn_jax.functional.masks import lengths, valid
 from attn_jax.functional.rule import PreparedKeys
@@ -71,21 +72,11 @@ class KeyValues(Value):
 
     def spread(self, beams: int) -> Self:
         """Of a cache of batch `b 1`, one of `b k`, whose k hypotheses are alike."""
-
-        def spread(x: Array) -> Array:
-            return jnp.broadcast_to(x, (x.shape[0], beams, *x.shape[2:]))
-
-        return self._each(spread)
+        return self._each(lambda x: jnp.broadcast_to(x, (x.shape[0], beams, *x.shape[2:])))
 
     def select(self, parents: Array) -> Self:
         """Of a cache of batch `b k`, that of hypotheses that continue `parents`, `b k`."""
-
-        def reorder(x: Array) -> Array:
-            return jnp.take_along_axis(
-                x, parents[..., None, None, None], axis=1, mode="promise_in_bounds"
-            )
-
-        return self._each(reorder)
+        return self._each(lambda x: take(x, parents))
 
     @property
     def filled(self) -> Mask:

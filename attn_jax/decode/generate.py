@@ -7,7 +7,7 @@ from jax import Array
 
 from attn_jax.decode.cache import Continuation
 from attn_jax.decode.hypotheses import Hypotheses, Specials
-from attn_jax.decode.search import Beam, Sample, beam, greedy, sample
+from attn_jax.decode.search import Beam, Sample, search
 
 
 def generate(
@@ -54,14 +54,6 @@ def generate(
     prompt = jnp.asarray(prompt)
     cache = Continuation.start(model, prompt, beams=size, length=length, real=real)
     limits, first = jnp.full(prompt.shape[0], length), prompt[:, -1]
-    if options is None:
-        return greedy(model.step, cache, limits, length=length, specials=specials, first=first)
-    if isinstance(options, Beam):
-        return beam(
-            model.step, cache, limits, options, length=length, specials=specials, first=first
-        )
-    if rngs is None:
-        raise ValueError("to draw, give a key for each row: rngs=jax.random.split(key, b)")
-    return sample(
-        model.step, cache, limits, rngs, options, length=length, specials=specials, first=first
+    return search(
+        model.step, cache, limits, options, rngs, length=length, specials=specials, first=first
     )

@@ -11,7 +11,7 @@ from jax import Array
 from attn_jax.decode.cache import Cache
 from attn_jax.decode.coverage import covering
 from attn_jax.decode.hypotheses import SPECIALS, Hypotheses, Specials, Step
-from attn_jax.decode.search import Beam, Sample, beam, greedy, sample
+from attn_jax.decode.search import Beam, Sample, search
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,6 @@ def translate(
     start = getattr(model, "start", functools.partial(Cache.start, model))
     cache = start(source, beams=size, length=most)
     step: Step = model.step
-    if options is None:
-        return greedy(step, cache, limits, length=most, specials=specials)
-    if isinstance(options, Sample):
-        if rngs is None:
-            raise ValueError("to draw, give a key for each row: rngs=jax.random.split(key, b)")
-        return sample(step, cache, limits, rngs, options, length=most, specials=specials)
-    if options.coverage_penalty:
+    if isinstance(options, Beam) and options.coverage_penalty:
         step, cache = covering(model, cache, source != specials.pad, size)
-    return beam(step, cache, limits, options, length=most, specials=specials)
+    return search(step, cache, limits, options, rngs, length=most, specials=specials)

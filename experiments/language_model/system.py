@@ -32,12 +32,9 @@ class System(system.System):
     """
 
     def __init__(self, config: Config, tokenizer: Tokenizer):
-        self.options, optimizer = (
-            config.generate.options,
-            config.optimizer.build(config.train.steps),
-        )
+        self.options = config.generate.options
         model = GPT(config.model.build(len(tokenizer)), rngs=nnx.Rngs(config.seed))
-        super().__init__(config, tokenizer, model, optimizer)
+        super().__init__(config, tokenizer, model, config.optimizer.build(config.train.steps))
         self.longest = model.longest
         self._sums = make_evaluate(self.loss)
         self._read = jax.jit(self._start, static_argnames="length")
